@@ -305,3 +305,37 @@ fn a_killed_server_leaves_a_log_that_redis_loads() {
         }
     }
 }
+
+/// Memory of a process that is no file's, bytes.
+#[cfg(target_os = "linux")]
+fn anonymous(child: &Child) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// Neither buffers that are kept for the next requests, nor memtables, nor the allocator hold on to what a huge value took.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_at_rest_has_the_memory_of_its_start() {
+    const VALUE: usize = 64 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let (mut child, mut stream) = start(directory.path());
+    ask(&mut stream, "PING\r\n", "+PONG\r\n");
+    let before = anonymous(&child);
+    ask(&mut stream, "MULTI\r\n", "+OK\r\n");
+    stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${VALUE}\r\n").as_bytes()).unwrap();
+    (0..VALUE >> 20).for_each(|n| stream.write_all(&vec![n as u8 | 1; 1 << 20]).unwrap());
+    ask(&mut stream, "\r\n", "+QUEUED\r\n");
+    ask(&mut stream, "EXEC\r\nAPPEND k x\r\nDEL k\r\n", &format!("*1\r\n+OK\r\n:{}\r\n:1\r\n", VALUE + 1));
+    // Some six seconds.
+    for _ in 0..1200 {
+        if anonymous(&child) < before + (6 << 20) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let after = anonymous(&child);
+    assert!(after < before + (6 << 20), "{before} bytes, then {after}");
+    stop(&mut child);
+}

@@ -43,6 +43,11 @@ pub fn resident_bytes() -> u64 {
     kilobytes("/proc/self/status", "VmRSS")
 }
 
+/// Bytes of it that are no file's.
+pub fn anonymous_bytes() -> u64 {
+    kilobytes("/proc/self/status", "RssAnon")
+}
+
 /// The most it has occupied.
 pub fn resident_peak_bytes() -> u64 {
     kilobytes("/proc/self/status", "VmHWM")

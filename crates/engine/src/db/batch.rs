@@ -140,6 +140,12 @@ impl WriteBatch {
         self.operations.len()
     }
 
+    /// Bytes of memory that it holds for operations, those to come included.
+    #[doc(hidden)]
+    pub fn memory(&self) -> usize {
+        self.operations.capacity()
+    }
+
     /// Notes of which open database the batch names a family.
     fn name(&mut self, family: &Family) {
         let handle = family.core.handle;

@@ -122,6 +122,12 @@ impl Db {
         callback::is_readable() && self.inner.would_wait(&family.core, underway)
     }
 
+    /// A flush, a compaction or a move is running.
+    #[doc(hidden)]
+    pub fn has_running_jobs(&self) -> bool {
+        callback::is_readable() && self.inner.shared.lock().running > 0
+    }
+
     /// Bytes that memtables hold, and the cache with the indexes and filters beside it.
     pub fn memory_used(&self) -> (u64, u64) {
         if !callback::is_readable() {

@@ -87,6 +87,12 @@ impl Journal {
         self.kept_selected = self.selected;
     }
 
+    /// Gives back memory that is kept for the next requests.
+    pub fn give_back(&mut self) {
+        self.request.shrink_to_fit();
+        self.turn.shrink_to_fit();
+    }
+
     /// A file begins here, which knows of no database.
     pub fn begin_file(&mut self) {
         self.selected = None;

@@ -173,6 +173,11 @@ impl AppendLog {
         self.journal.discard();
     }
 
+    /// Gives back memory that is kept for the next requests.
+    pub fn give_back(&mut self) {
+        self.journal.give_back();
+    }
+
     /// Why writes are refused, if they are.
     pub fn refusal(&self) -> Option<&str> {
         self.figures.failure.as_deref()

@@ -5,6 +5,7 @@ use super::arguments::is;
 use super::table::{LOADING, READ, STALE};
 use super::{Command, Context, Group, Outcome, SYNTAX, help, unknown_subcommand};
 use crate::system;
+use sinter_storage::store::give_back_free;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "memory", -2, memory)
@@ -19,7 +20,7 @@ const HELP: &[&str] = &[
     "MALLOC-STATS",
     "    What the engine's memory holds.",
     "PURGE",
-    "    Nothing: freed memory goes back at once.",
+    "    Gives the system the memory that is held for nothing but later use.",
     "STATS",
     "    What takes memory.",
     "USAGE <key> [SAMPLES <count>]",
@@ -46,8 +47,12 @@ fn memory(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             let text: String = parts.iter().map(|(name, bytes)| format!("{name}: {bytes} bytes\n")).collect();
             context.reply.verbatim(*b"txt", text.as_bytes());
         }
-        // Memtables and caches give their memory back themselves.
-        (_, []) if is(sub, "purge") => context.reply.ok(),
+        (_, []) if is(sub, "purge") => {
+            context.keyspace.give_back();
+            context.server.append.give_back();
+            give_back_free();
+            context.reply.ok();
+        }
         _ => return Err(unknown_subcommand(arguments)),
     }
     Ok(())

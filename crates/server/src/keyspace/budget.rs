@@ -27,16 +27,19 @@ const LAST_FILTER_BITS: f64 = 12.0;
 const FILTER_BITS: f64 = 18.0;
 
 /// Bytes of large batches after which memtables are flushed before they are full, if none has come for so many milliseconds. Nothing else
-/// would give their memory back before the next writes; a flush costs little beside so many bytes.
+/// would give their memory back before the next writes; a flush costs little beside so many bytes. After collections or whole databases
+/// were deleted, bytes that memtables hold.
 const BULK: u64 = 16 << 20;
 const REST_MS: u64 = 2000;
 /// Bytes of a large batch.
 const LARGE: usize = 32 << 10;
 
-/// Large batches since the last flush for them.
+/// Large batches, and deletions of much, since the last flush for them.
 #[derive(Debug, Default)]
 pub(super) struct Bulk {
     bytes: u64,
+    /// Collections or databases were deleted, whose elements the memtables hold perhaps.
+    deletes: bool,
     /// When the last one came, unix milliseconds.
     last: u64,
 }
@@ -48,6 +51,11 @@ impl Bulk {
             self.bytes = self.bytes.saturating_add(bytes as u64);
             self.last = now;
         }
+    }
+
+    /// A batch that deletes collections or databases is committed.
+    pub fn delete(&mut self, now: u64) {
+        (self.deletes, self.last) = (true, now);
     }
 }
 
@@ -127,12 +135,18 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Begins to flush memtables that large batches have filled, if none has come for a while. Called now and then.
+    /// Begins to flush memtables that large batches have filled, or that hold much of what is deleted, if none has come for a while.
+    /// Called now and then.
     ///
     /// # Errors
     /// Those of the engine.
     pub fn flush_at_rest(&mut self) -> Result<()> {
-        if self.bulk.bytes < BULK || self.now.abs_diff(self.bulk.last) < REST_MS || self.would_wait() {
+        let is_due = self.bulk.bytes >= BULK || self.bulk.deletes;
+        if !is_due || self.now.abs_diff(self.bulk.last) < REST_MS || self.is_underway() || self.would_wait() {
+            return Ok(());
+        }
+        if self.bulk.bytes < BULK && self.db().memory_used().0 < BULK {
+            self.bulk.deletes = false;
             return Ok(());
         }
         self.bulk = Bulk::default();
@@ -165,6 +179,7 @@ impl Keyspace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::{Kind, Side};
     use crate::testing::Random;
     use sinter_storage::store::MemoryStore;
     use sinterdb::WriteOptions;
@@ -251,6 +266,42 @@ mod tests {
         assert!(left < 4 << 20, "{left} of {filled}");
         assert_eq!(keyspace.string(0, b"small").unwrap(), Some(&b"1"[..]));
         keyspace.close().unwrap();
+    }
+
+    #[test]
+    fn a_deleted_collection_leaves_no_memtables_behind() {
+        for everything in [false, true] {
+            let mut keyspace = open(0);
+            keyspace.set_now(1_000_000);
+            let element = vec![7; LARGE / 2];
+            for _ in 0..2 * BULK as usize / LARGE {
+                let mut edit = keyspace.edit(0, b"list", Kind::List).unwrap();
+                keyspace.push(&mut edit, Side::Right, &element).unwrap();
+                keyspace.finish(&edit);
+                keyspace.commit(&WriteOptions::default()).unwrap();
+            }
+            keyspace.set_string(0, b"k", &element, None).unwrap();
+            keyspace.commit(&WriteOptions::default()).unwrap();
+            let filled = keyspace.memory().memtables;
+            assert!(filled > BULK, "{filled}");
+            keyspace.set_now(2_000_000);
+            keyspace.flush_at_rest().unwrap();
+            keyspace.db().wait_for_compactions().unwrap();
+            assert!(keyspace.memory().memtables >= filled, "nothing is deleted");
+            if everything {
+                keyspace.clear_all().unwrap()
+            } else {
+                assert!(keyspace.remove(0, b"list").unwrap())
+            }
+            keyspace.commit(&WriteOptions::default()).unwrap();
+            keyspace.set_now(2_000_000 + REST_MS);
+            keyspace.flush_at_rest().unwrap();
+            keyspace.db().wait_for_compactions().unwrap();
+            let left = keyspace.memory().memtables;
+            assert!(left < 1 << 20, "{left} of {filled}");
+            assert_eq!(keyspace.string(0, b"k").unwrap().is_some(), !everything);
+            keyspace.close().unwrap();
+        }
     }
 
     #[test]

@@ -124,6 +124,18 @@ impl Committer {
         }
     }
 
+    /// A batch is not in the memtables yet.
+    pub fn is_underway(&self) -> bool {
+        self.desk.stage.lock().is_underway()
+    }
+
+    /// Gives back the memory of the batch that has ended.
+    pub fn give_back(&self) {
+        if let Stage::Done(memory, _) = &mut *self.desk.stage.lock() {
+            *memory = WriteBatch::new();
+        }
+    }
+
     /// Waits until reads find the batch. One that fails behind the log has ended the engine's handle, which tells whoever writes next; what
     /// the log has is there when the data are opened again.
     pub fn end(&self) {

@@ -420,6 +420,9 @@ impl Keyspace {
         }
         // Before the deletion can be seen: what the filter takes away does not come back after a power cut.
         self.cleaner.hold(&self.deleted);
+        if self.all_deleted || !self.deleted.is_empty() {
+            self.bulk.delete(self.now);
+        }
         self.deleted.clear();
         self.all_deleted = false;
         self.bulk.add(self.turn.bytes(), self.now);
@@ -474,6 +477,18 @@ impl Keyspace {
     /// A commit would wait for a flush.
     pub fn would_wait(&self) -> bool {
         self.turn.would_wait()
+    }
+
+    /// A batch is on its way into the engine's memory: reads would wait for it.
+    pub fn is_underway(&self) -> bool {
+        self.turn.is_underway()
+    }
+
+    /// Gives back memory that is kept for the next commands.
+    pub fn give_back(&mut self) {
+        self.turn.give_back();
+        self.known = Known::default();
+        self.entry = Vec::new();
     }
 
     /// How often keys were changed since the start.

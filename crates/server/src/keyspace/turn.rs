@@ -87,6 +87,12 @@ impl Side {
         self.steps.retain(|key, _| key < from || key >= to);
     }
 
+    /// Gives back the memory of what was written, of which there is nothing now.
+    fn give_back(&mut self) {
+        self.written = Written::new();
+        self.steps = HashMap::new();
+    }
+
     fn reset(&mut self) {
         self.written.clear();
         self.steps.clear();
@@ -177,6 +183,24 @@ impl Turn {
     pub fn would_wait(&self) -> bool {
         let underway = if self.is_behind.get() { self.underway } else { 0 };
         self.engine.would_wait(&self.keys.family, underway) || self.engine.would_wait(&self.elements.family, underway)
+    }
+
+    /// A batch is on its way into the memtables: a read of the engine would wait for it.
+    pub fn is_underway(&self) -> bool {
+        self.is_behind.get() && self.committer.get().is_some_and(|committer| committer.as_ref().is_some_and(Committer::is_underway))
+    }
+
+    /// Gives back the memory that is kept from one turn for the next, if nothing is written in this one.
+    pub fn give_back(&mut self) {
+        if !self.is_empty() {
+            return;
+        }
+        self.keys.give_back();
+        self.elements.give_back();
+        self.batch = WriteBatch::new();
+        if let Some(Some(committer)) = self.committer.get() {
+            committer.give_back();
+        }
     }
 
     /// Waits until reads find all that was committed; those of others on the same engine, too.
@@ -496,5 +520,38 @@ impl<'a> Peek<'a> {
             Direction::Backward => self.range.next_back(),
         };
         next.map(|(key, number)| (key.bytes.as_ref(), self.written.value(*number).flatten()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fresh;
+
+    /// Bytes that are kept for the writes of the next turn.
+    fn kept(turn: &Turn) -> usize {
+        turn.keys.written.kept() + turn.elements.written.kept() + turn.batch.memory()
+    }
+
+    #[test]
+    fn memory_of_large_turns_is_given_back_between_turns() {
+        let mut keyspace = fresh();
+        for round in 0..2u8 {
+            let turn = &mut keyspace.turn;
+            for number in 0..1000u16 {
+                turn.put(Room::Elements, number.to_be_bytes(), vec![round; 4096]);
+                turn.put(Room::Keys, number.to_be_bytes(), [round]);
+            }
+            let key = 7u16.to_be_bytes();
+            turn.give_back();
+            let mut out = Vec::new();
+            assert!(turn.get(Room::Elements, &key, &mut out).unwrap(), "what is not committed stays");
+            turn.commit(&WriteOptions::default()).unwrap();
+            turn.catch_up();
+            assert!(kept(turn) > 4_000_000, "nothing is kept: {}", kept(turn));
+            turn.give_back();
+            assert!(kept(turn) < 16 << 10, "{}", kept(turn));
+            assert!(turn.get(Room::Elements, &key, &mut out).unwrap() && out == vec![round; 4096]);
+        }
     }
 }

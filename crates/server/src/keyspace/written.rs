@@ -196,6 +196,12 @@ impl Written {
         (self.garbage, self.len) = (0, 0);
     }
 
+    /// Bytes of memory, without those of the tree.
+    #[cfg(test)]
+    pub fn kept(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<usize>()
+    }
+
     /// The entry of a key that is being written, which has no bytes of an earlier value any more. The caller gives it its value.
     fn entry(&mut self, key: &[u8]) -> usize {
         let hash = self.hash(key);

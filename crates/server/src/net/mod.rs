@@ -25,6 +25,7 @@ mod later;
 mod listeners;
 mod metrics;
 mod others;
+mod resting;
 mod saving;
 mod stream;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use connection::{Connection, Handled};
 use listeners::{Listeners, Visitor};
 use metrics::Metrics;
 use mio::{Events, Interest, Poll, Token, Waker};
+use resting::Rest;
 use saving::SaveThread;
 use sinterdb::{Durability, WriteOptions};
 use std::collections::{HashMap, VecDeque};
@@ -165,6 +167,7 @@ pub struct Net {
     ticks: Ticks,
     syncs: SyncThread,
     saves: SaveThread,
+    rest: Rest,
     metrics: Option<Metrics>,
 }
 
@@ -246,6 +249,7 @@ impl Net {
             ticks: Ticks::default(),
             syncs,
             saves: SaveThread::default(),
+            rest: Rest::default(),
             metrics,
         })
     }
@@ -641,6 +645,7 @@ impl Net {
             self.server.event(Level::Warning, "not_flushed", &[("why", &error)]);
         }
         self.look_at_clients(now);
+        self.rest(now);
     }
 
     /// Removes keys whose time has come: with each tick, and sooner while there are more than could be removed.

@@ -46,6 +46,11 @@ impl SaveThread {
         std::thread::Builder::new().name("sinter-save".into()).spawn(work)
     }
 
+    /// Keys are being saved.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Gives up what is not finished; nothing of it is left.
     pub fn stop(&mut self) {
         self.stops.store(true, Ordering::Release);

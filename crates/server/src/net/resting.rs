@@ -1,0 +1,127 @@
+//! Memory at rest: when what the server holds has changed much and then not at all for a while, buffers that are kept for later requests
+//! go, and the allocator gives the kernel what it holds free.
+//!
+//! glibc keeps what is freed in pieces of less than 32 MiB: after a value of 128 MiB, 4 to 140 MiB. To give it back at once would cost
+//! each large request a call of the kernel and pages to fill; under load nothing is given back.
+
+use super::Net;
+use crate::system;
+use sinter_storage::store::give_back_free;
+use std::thread::JoinHandle;
+
+/// Milliseconds between two looks, and looks without a change after which memory is at rest.
+const LOOK_MS: u64 = 1000;
+const LOOKS: u32 = 2;
+/// Bytes by which memory may change from one look to the next and is at rest all the same.
+const STILL: u64 = 256 << 10;
+/// Changes since it was given back last that are worth giving back again: so many bytes, and one part of so many of what is resident.
+const CHANGES: u64 = 512 << 10;
+const PARTS: u64 = 8;
+
+/// What is known of memory since it was given back last.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    next: u64,
+    /// At the last look: bytes of the process, and bytes of them in use as far as that is counted. `None`: this look only begins.
+    before: Option<(u64, u64)>,
+    /// All changes of both.
+    changes: u64,
+    /// Looks without a change.
+    still: u32,
+    /// Gives memory back.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Rest {
+    /// A look is due. A clock that goes back does not stop them.
+    fn is_due(&mut self, now: u64) -> bool {
+        let is_due = now >= self.next || self.next - now > LOOK_MS;
+        if is_due {
+            self.next = now + LOOK_MS;
+        }
+        is_due
+    }
+
+    /// So many bytes are resident, and so many in use; `works`: threads may hold some for their work. True: memory is to be given back.
+    fn look(&mut self, resident: u64, used: u64, works: bool) -> bool {
+        let change = self.before.map_or(0, |(r, u)| r.abs_diff(resident).saturating_add(u.abs_diff(used)));
+        self.before = Some((resident, used));
+        self.changes = self.changes.saturating_add(change);
+        self.still = if works || change > STILL { 0 } else { self.still.saturating_add(1) };
+        let gives = self.still >= LOOKS && self.changes >= CHANGES.max(resident / PARTS);
+        if gives {
+            (self.changes, self.before) = (0, None);
+        }
+        gives
+    }
+}
+
+impl Net {
+    /// Gives back memory that nobody needs, if this is the time for it.
+    pub(super) fn rest(&mut self, now: u64) {
+        if !self.rest.is_due(now) {
+            return;
+        }
+        if self.keyspace.is_underway() {
+            // A look would wait for the batch.
+            self.rest.still = 0;
+            return;
+        }
+        let used = self.keyspace.memory().used().saturating_add(self.held as u64);
+        let works = self.keyspace.db().has_running_jobs() || self.saves.is_running() || self.server.append.is_rewriting();
+        if self.rest.look(system::anonymous_bytes(), used, works) && self.rest.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.keyspace.give_back();
+            self.server.append.give_back();
+            // If no thread can be started, the memory stays until the next time.
+            self.rest.thread = std::thread::Builder::new().name("sinter-rest".into()).spawn(give_back_free).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Whether memory is given back at each of some looks.
+    fn looks(rest: &mut Rest, seen: &[(u64, u64, bool)]) -> Vec<bool> {
+        seen.iter().map(|(resident, used, works)| rest.look(*resident, *used, *works)).collect()
+    }
+
+    #[test]
+    fn memory_is_given_back_once_it_has_changed_much_and_then_not_at_all() {
+        let mut rest = Rest::default();
+        let idle = (MIB, 0, false);
+        assert_eq!(looks(&mut rest, &[idle; 5]), [false; 5], "nothing has changed");
+        let large = [(200 * MIB, 130 * MIB, false), (200 * MIB, 130 * MIB, false), (200 * MIB + STILL, 130 * MIB, false)];
+        assert_eq!(looks(&mut rest, &large), [false, false, true]);
+        // What that has given back is no change.
+        let after = (150 * MIB, 130 * MIB, false);
+        assert_eq!(looks(&mut rest, &[after; 5]), [false; 5]);
+        // Memory that is free and not given back yet is resident as before.
+        let freed = (150 * MIB, 0, false);
+        assert_eq!(looks(&mut rest, &[freed; 5]), [false, false, true, false, false]);
+    }
+
+    #[test]
+    fn memory_is_not_given_back_amid_work_and_not_for_little() {
+        let mut rest = Rest::default();
+        assert!(!rest.look(100 * MIB, 0, false));
+        for look in 1..20 {
+            assert!(!rest.look((100 + look) * MIB, 0, false), "it grows");
+        }
+        assert_eq!(looks(&mut rest, &[(120 * MIB, 0, true); 5]), [false; 5]);
+        assert_eq!(looks(&mut rest, &[(120 * MIB, 0, false); 3]), [false, true, false]);
+        // Of this much, an eighth is 15 MiB.
+        assert_eq!(looks(&mut rest, &[(134 * MIB, 0, false); 5]), [false; 5]);
+        assert_eq!(looks(&mut rest, &[(138 * MIB, 0, false); 4]), [false, false, true, false]);
+    }
+
+    #[test]
+    fn looks_are_a_second_apart_whatever_the_clock_does() {
+        let mut rest = Rest::default();
+        let due: Vec<bool> = [5000, 5100, 5999, 6000, 100, 200, 1100].into_iter().map(|now| rest.is_due(now)).collect();
+        assert_eq!(due, [true, false, false, true, true, false, true]);
+    }
+}
