@@ -17,8 +17,8 @@ use std::ops::ControlFlow;
 
 /// Bytes of a string from which on it is written in pieces and read in steps.
 pub const LONG: usize = 1 << 20;
-/// Bytes of a string from which on a range tombstone deletes its pieces: the engine drops tables that it hides as a whole, so their space and
-/// their indexes in the cache do not wait for a compaction. Tests have both sorts.
+/// Bytes of a string from which on a range tombstone deletes its pieces: the engine drops tables that it hides as a whole, so their space
+/// and their indexes in the cache do not wait for a compaction. Tests have both sorts.
 pub(super) const HUGE: u64 = if cfg!(test) { 50_000 } else { 16 << 20 };
 
 /// Range tombstones for huge strings at most: so many at once, and one more each second. A write of one takes longer the more of them the
