@@ -137,19 +137,16 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
     // Deletions give nothing back before they meet what they delete.
     let by_room = if env.room < u64::MAX && idle_runs > 0 { 1.0 } else { 0.0 };
     let mut scores = vec![(by_runs.max(by_bytes).max(by_room), 0)];
-    // All of level 0 will come, whoever is at it: otherwise merges out of the level below it keep those of level 0 waiting, and readers
-    // search every run.
-    let mut coming = version.level_bytes(0);
     for level in 1..targets.last {
         let bytes: u64 = version.levels[level].iter().map(idle).sum();
         let target = targets.bytes[level];
         if targets.drained.is_some_and(|d| level <= d) && bytes > 0 {
             scores.push((1.001, level));
         } else if bytes > target {
-            // What is already due from above counts against this level: moving that first fills it anyway. The level stays due.
-            scores.push(((bytes as f64 / target.saturating_add(coming) as f64).max(1.0), level));
+            // The bytes that will come from above do not count: a level that waits for them grows, and each merge from above rewrites
+            // all of it.
+            scores.push((bytes as f64 / target as f64, level));
         }
-        coming += version.level_bytes(level).saturating_sub(target);
     }
     scores.extend(sinking::score(version, env));
     scores.retain(|(score, _)| *score >= 1.0);
@@ -192,18 +189,17 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
 /// Level 0 grows if its newest run is younger than this.
 const YOUNG_SECONDS: u64 = 10;
 
-/// Under a load, level 0 waits for more runs (fewer than twice the trigger) while it is smaller than the level that a merge would rewrite:
-/// each byte of that level is then rewritten nearly half as often.
+/// Under a load, level 0 waits for more runs while it is smaller than twice the level that a merge would rewrite: each byte of that
+/// level is then rewritten half as often as when both are alike. Readers look into more runs meanwhile.
 fn waits(version: &Version, env: &PickEnv<'_>) -> bool {
     let settings = env.settings;
-    let (trigger, slowdown) = (settings.level0_file_num_compaction_trigger, settings.level0_slowdown_writes_trigger);
     // A merge has to begin long before writers are paced for want of it.
-    let most = (2 * trigger - 1).min(trigger.midpoint(slowdown));
+    let most = settings.level0_file_num_compaction_trigger.midpoint(settings.level0_slowdown_writes_trigger);
     let level0 = version.level_bytes(0);
     let base = version.level_bytes(Targets::of(version, settings).base);
     // What a load adds may move on at once: then the runs that stay wait for nothing.
     let grows = version.levels[0].first().is_some_and(|run| run.tables.iter().any(|t| t.newest_time.abs_diff(env.now) <= YOUNG_SECONDS));
-    env.loading && version.levels[0].len() < most && level0 < base.min(settings.max_bytes_for_level_base) && grows
+    env.loading && version.levels[0].len() < most && level0 / 2 < base.min(settings.max_bytes_for_level_base) && grows
 }
 
 fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {

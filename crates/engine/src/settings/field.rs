@@ -398,7 +398,7 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         10_000,
         "level0_file_num_compaction_trigger",
         "Larger: lower write amplification, more runs to search per read. Smaller: the reverse. \
-         (Leveled, under a load: fewer than twice as many.)",
+         (Leveled, under a load: up to halfway to `level0_slowdown_writes_trigger`.)",
         "each run is searched by every read",
     ),
     whole!(
