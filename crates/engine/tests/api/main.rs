@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod beside;
+mod bytes;
 mod callbacks;
 mod codecs;
 mod compaction;
