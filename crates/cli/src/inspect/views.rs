@@ -6,7 +6,7 @@ use crate::store::{escape, escape_whole};
 use serde_json::{Map, Value, json};
 use sinter_storage::store::{FileId, Store, Temperature};
 use sinterdb::internal::cache::Cache;
-use sinterdb::internal::db::{Operation, log_operations};
+use sinterdb::internal::db::{Operation, Records};
 use sinterdb::internal::key::{Kind, Seq, split_timed};
 use sinterdb::internal::manifest::{KeyRange, Loaded, State, TableInfo};
 use sinterdb::internal::table::{Table, TableProperties};
@@ -181,8 +181,10 @@ pub(super) fn log(store: &dyn Store, state: &State, number: u64, page: Page) -> 
     let (log, file) = survey_log(store, Some(state.db), id)?;
     let mut text = String::new();
     let mut records = Vec::new();
+    let mut payloads = Records::of(&log);
     let (mut shown, mut next) = (0, None);
     walk_log(&*file, &log, id, u64::MAX, |offset, payload| {
+        let operations = payloads.operations(payload);
         if offset < page.from || next.is_some() {
             return Ok(());
         }
@@ -190,7 +192,7 @@ pub(super) fn log(store: &dyn Store, state: &State, number: u64, page: Page) -> 
             next = Some(offset);
             return Ok(());
         }
-        let Some(operations) = log_operations(payload) else {
+        let Some(operations) = operations else {
             let start = escape_whole(&payload[..payload.len().min(PREVIEW)]);
             line!(text, "record at {offset}: {} bytes that are no operations: {start}", payload.len());
             records.push(json!({ "offset": offset, "bytes": payload.len(), "start": start, "operations": null }));

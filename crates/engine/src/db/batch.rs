@@ -1,15 +1,14 @@
-//! Batches: writes that happen together or not at all. The encoding of a batch is also the payload of a log record, so that a write is
-//! encoded once: `first sequence number (varint) | count (varint) | operations`, each operation
+//! Batches: writes that happen together or not at all. Their operations stand in log records ([`super::records`]) as they do here:
 //! `kind byte (0x80 set: a family id follows) | [family varint] | key length varint | key | [value length varint | value]`. A value with
 //! its own time has that in front, as in tables ([`key::put_timed`]).
 
 use super::family::Family;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::error::{Error, Result};
-use crate::key::{self, Kind, Seq};
+use crate::key::{self, Kind};
 
 /// Marks an operation on another family than the default one.
-const FAMILY_FLAG: u8 = 0x80;
+pub(super) const FAMILY_FLAG: u8 = 0x80;
 
 /// Largest key, bytes: keys are copied into index and manifest.
 pub const MAX_KEY: usize = 1 << 20;
@@ -225,22 +224,39 @@ impl WriteBatch {
     }
 
     pub(crate) fn operations(&self) -> Operations<'_> {
-        Operations { from: Decoder::new(&self.operations) }
+        Operations::new(Decoder::new(&self.operations))
     }
 }
 
 /// Walks encoded operations; `Err(())` on damage.
 pub(crate) struct Operations<'a> {
     from: Decoder<'a>,
+    /// The first byte of an operation whose value goes on to the end.
+    single: Option<u8>,
 }
 
 impl<'a> Operations<'a> {
+    pub(super) fn new(from: Decoder<'a>) -> Self {
+        Operations { from, single: None }
+    }
+
+    /// One operation with this first byte, whose value goes on to the end.
+    pub(super) fn single(byte: u8, from: Decoder<'a>) -> Self {
+        Operations { from, single: Some(byte) }
+    }
+
+    #[inline]
     fn decode(&mut self) -> Option<Operation<'a>> {
-        let byte = self.from.u8()?;
+        let single = self.single.take();
+        let byte = single.or_else(|| self.from.u8())?;
         let family = if byte & FAMILY_FLAG == 0 { 0 } else { u32::try_from(self.from.varint()?).ok()? };
         let kind = Kind::from_byte(byte & !FAMILY_FLAG).filter(|k| *k != Kind::ValueReference)?;
         let key = self.from.prefixed()?;
-        let value = if kind.is_bare() { &[][..] } else { self.from.prefixed()? };
+        let value = match single {
+            _ if kind.is_bare() => &[][..],
+            None => self.from.prefixed()?,
+            Some(_) => self.from.bytes(self.from.rest().len())?,
+        };
         if kind == Kind::TimedValue {
             key::split_timed(value)?;
         }
@@ -253,30 +269,8 @@ impl<'a> Iterator for Operations<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        (!self.from.is_empty()).then(|| self.decode().ok_or(()))
+        (self.single.is_some() || !self.from.is_empty()).then(|| self.decode().ok_or(()))
     }
-}
-
-/// Starts a log record: the operations of `count` writes follow.
-pub(crate) fn put_record_head(out: &mut Vec<u8>, first: Seq, count: u64) {
-    put_varint(out, first);
-    put_varint(out, count);
-}
-
-/// A log record: its first sequence number, its count and its operations; `None` if damaged.
-pub(crate) fn decode_record(payload: &[u8]) -> Option<(Seq, u64, Operations<'_>)> {
-    let mut from = Decoder::new(payload);
-    let first = from.varint().filter(|s| *s <= crate::key::MAX_SEQ)?;
-    let count = from.varint()?;
-    first.checked_add(count).filter(|s| *s <= crate::key::MAX_SEQ)?;
-    Some((first, count, Operations { from }))
-}
-
-/// The operations of a log record, each with its sequence number, for tools that look into a log; `None` if it is not a whole record.
-pub fn log_operations(payload: &[u8]) -> Option<Vec<(Seq, Operation<'_>)>> {
-    let (first, count, operations) = decode_record(payload)?;
-    let numbered: Option<Vec<_>> = operations.zip(first..).map(|(operation, seq)| Some((seq, operation.ok()?))).collect();
-    numbered.filter(|list| list.len() as u64 == count)
 }
 
 #[cfg(test)]
@@ -309,44 +303,6 @@ mod tests {
         assert_eq!(read[4], Operation { family: 0, kind: Kind::TimedValue, key: b"k", value: b"\xac\x02v" });
         assert_eq!(key::split_timed(read[4].value), Some((300, &b"v"[..])));
         assert_eq!(read[5], Operation { family: 0, kind: Kind::RangeDeleteFrom, key: b"a", value: b"" });
-    }
-
-    #[test]
-    fn golden_bytes() {
-        let mut batch = WriteBatch::new();
-        batch.put(b"k", b"v");
-        batch.delete(b"kk");
-        batch.push(300, Kind::Merge, b"m", b"+1");
-        batch.delete_range(b"a", b"b");
-        batch.put_at(b"k", b"v", 300);
-        batch.push(300, Kind::RangeDeleteFrom, b"f", b"");
-        let mut record = Vec::new();
-        put_record_head(&mut record, 200, batch.len() as u64);
-        record.extend_from_slice(batch.encoded());
-        // As docs/engine/format.md has it: 200 and 6, a value, a delete, an operand of family 300, a range, a value with a time, a
-        // range without an end of family 300.
-        assert_eq!(
-            record,
-            b"\xc8\x01\x06\x01\x01k\x01v\x00\x02kk\x82\xac\x02\x01m\x02+1\x03\x01a\x01b\x05\x01k\x03\xac\x02v\x86\xac\x02\x01f"
-        );
-        // A timed value whose time goes beyond its end.
-        assert_eq!(log_operations(b"\x01\x01\x05\x01k\x01\xac"), None);
-        assert_eq!(log_operations(b"\x01\x01\x05\x01k\x00"), None);
-    }
-
-    #[test]
-    fn every_truncation_of_a_record_is_noticed() {
-        let mut batch = WriteBatch::new();
-        batch.put(b"key", b"value");
-        batch.push(7, Kind::Value, b"key2", b"value2");
-        let mut record = Vec::new();
-        put_record_head(&mut record, 1 << 40, 2);
-        record.extend_from_slice(batch.encoded());
-        for end in 0..record.len() {
-            assert_eq!(log_operations(&record[..end]), None, "a record cut at {end} passed");
-        }
-        let whole = log_operations(&record).unwrap();
-        assert_eq!(whole.iter().map(|(seq, o)| (*seq, o.family)).collect::<Vec<_>>(), [(1 << 40, 0), ((1 << 40) + 1, 7)]);
     }
 
     #[test]

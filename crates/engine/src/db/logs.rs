@@ -107,6 +107,7 @@ impl Inner {
             });
         }
         state.broken_log = None;
+        state.logged_next = chain.first;
         Ok(())
     }
 

@@ -8,9 +8,10 @@
 //! nothing: a log that is damaged far behind is refused before any of it was used. [`Survey::replay`] fills memtables and hands over
 //! those that are full.
 
-use super::batch::{Operation, decode_record};
+use super::batch::Operation;
 use super::logs::Chain;
 use super::mem::{Mem, MemWriter, behind_tables};
+use super::records::Records;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq};
@@ -229,11 +230,13 @@ impl Replay<'_> {
     fn segment(&mut self, segment: &Segment, end: u64) -> Result<u64> {
         let id = FileId::log(segment.number);
         let mut records = 0;
+        let mut payloads = Records::new(segment.log.version, segment.chain.map_or(0, |chain| chain.first));
         walk_log(&*segment.file, &segment.log, id, end, |offset, payload| {
             let bad = || Error::corrupt(id, offset, "the record is valid but its contents cannot be read");
-            let (first, count, operations) = decode_record(payload).ok_or_else(bad)?;
-            if segment.chain.is_some_and(|chain| first < chain.first) {
-                return Err(Error::corrupt(id, offset, "the record has a number that was used before this segment began"));
+            let least = payloads.next();
+            let (first, count, operations) = payloads.read(payload).ok_or_else(bad)?;
+            if first < least {
+                return Err(Error::corrupt(id, offset, "the record has a number that was used before"));
             }
             let mut seq = first;
             for operation in operations {

@@ -6,11 +6,12 @@
 //! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it and how
 //!   long it is at least (`name_log`, `activate`): what is recovered is always a prefix of the writes.
 
-use super::batch::{Operation, WriteBatch, put_record_head};
+use super::batch::{Operation, WriteBatch};
 use super::callback::{Code, Inside};
 use super::family::{Family, FamilyCore};
 use super::mem::{MemWriter, behind_tables};
 use super::queue::{Guest, Joined};
+use super::records::{put_group, put_single};
 use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
@@ -86,6 +87,8 @@ pub(super) struct WriteState {
     /// Bytes of the active memtables of all families.
     pub active: u64,
     pub last_seq: Seq,
+    /// The number of the next log record, if it does not have its own.
+    pub logged_next: Seq,
     /// Batches of other writers in the current group; kept for its memory.
     guests: Vec<Guest>,
     /// The batch of single puts; kept for its memory.
@@ -101,6 +104,7 @@ impl WriteState {
             full: Vec::new(),
             active: 0,
             last_seq,
+            logged_next: 0,
             guests: Vec::new(),
             scratch: WriteBatch::new(),
         }
@@ -393,12 +397,10 @@ impl Inner {
         let mut before = None;
         if logged_count > 0 {
             // Logged batches come first, so that their numbers are contiguous.
-            let fill = |out: &mut Vec<u8>| {
-                put_record_head(out, first, logged_count);
-                group().filter(|(_, o)| logged(o)).for_each(|(batch, _)| out.extend_from_slice(batch.encoded()));
-            };
+            let logged_batches = || group().filter(|(_, o)| logged(o)).map(|(batch, _)| batch);
+            let record = LoggedRecord { first, count: logged_count, batches: logged_batches };
             before =
-                Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, bytes as u64, fill)))?);
+                Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, bytes as u64, &record)))?);
         }
         if group().any(|(_, o)| o.durability == Durability::Sync)
             && let Err(error) = self.sync_log(state)
@@ -451,15 +453,22 @@ impl Inner {
     }
 
     /// Appends one record to the active segment. The length of what stood before it, bytes.
-    fn append(&self, state: &mut WriteState, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<u64> {
+    fn append<'a, I: Iterator<Item = &'a WriteBatch>>(
+        &self,
+        state: &mut WriteState,
+        bytes: u64,
+        record: &LoggedRecord<impl Fn() -> I>,
+    ) -> Result<u64> {
         if state.log.is_none() {
             // An earlier append ran out of space. The old segment may end in half a record, so the next one goes to a new segment.
             self.start_log(state, bytes)?;
         }
         let Some(log) = state.log.as_mut() else { return Err(Error::Closed("no log segment".into())) };
         let (before, good) = (log.len(), log.records_len());
-        match log.append_with(fill) {
+        let number = Some(record.first).filter(|first| *first != state.logged_next);
+        match log.append_with(|out| record.encode(number, out)) {
             Ok(()) => {
+                state.logged_next = record.first + record.count;
                 let written = log.len() - before;
                 self.ledger.record(None, Cause::Wal, written);
                 self.log_bytes.fetch_add(written, Ordering::Relaxed);
@@ -554,6 +563,27 @@ impl Inner {
             None => {}
         }
         self.sync_log(state).map(|()| None)
+    }
+}
+
+/// The logged batches of a group, as one record of the log.
+struct LoggedRecord<F> {
+    first: Seq,
+    count: u64,
+    batches: F,
+}
+
+impl<'a, F: Fn() -> I, I: Iterator<Item = &'a WriteBatch>> LoggedRecord<F> {
+    /// `number` is that of the first operation, if the record has to have it.
+    fn encode(&self, number: Option<Seq>, out: &mut Vec<u8>) {
+        let single = || (self.batches)().find_map(|batch| batch.operations().next()?.ok());
+        match (self.count == 1).then(single).flatten() {
+            Some(operation) => put_single(out, number, &operation),
+            None => {
+                put_group(out, number, self.count);
+                (self.batches)().for_each(|batch| out.extend_from_slice(batch.encoded()));
+            }
+        }
     }
 }
 

@@ -37,7 +37,7 @@ impl LogWriter {
     }
 
     /// [`LogWriter::create`] in the form of a version; tests write old ones.
-    pub(super) fn create_as(version: u16, store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
+    pub(crate) fn create_as(version: u16, store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
         if extra.len() > MAX_EXTRA {
             return Err(Error::invalid(format!("the first words of {id} are {} bytes long, at most {MAX_EXTRA} are kept", extra.len())));
         }
