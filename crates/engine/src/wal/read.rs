@@ -5,7 +5,8 @@ use super::header::{self, FileHeader, MAX_EXTRA, OLDEST, VERSION};
 use super::window::Window;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
-use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
+use sinter_storage::store::{FileId, FileKind, ReadAt, Store, StoreError};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How a log ended.
@@ -13,7 +14,8 @@ use std::sync::Arc;
 pub struct LogEnd {
     /// Length of the good part, bytes.
     pub good: u64,
-    /// Unsynced bytes behind it that were cut; 0 for a clean end.
+    /// Unsynced bytes behind it that were cut; 0 for a clean end. Zeros up to the end of a log segment were written ahead of it, and are not
+    /// counted.
     pub cut_bytes: u64,
     /// Records found in the cut part (valid ones behind the first damage).
     pub cut_records: u64,
@@ -162,18 +164,24 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
         synced = synced.max(record.synced);
         good = record.end;
     }
-    let tail = scan(salts, &mut window, good + 1, good)?;
+    let data = end_of_data(&mut window, id, good)?;
+    let tail = scan(salts, &mut window, good + 1..data, good)?;
     if tail.synced as usize > good {
         let what = format!("a damaged record, although the first {} bytes had been made durable", tail.synced);
         return Err(Error::corrupt(id, good as u64, what));
     }
     let end = LogEnd {
         good: good as u64,
-        cut_bytes: (window.len() - good) as u64,
+        cut_bytes: (data - good) as u64,
         cut_records: tail.records,
         synced: u64::from(synced.max(tail.synced)),
     };
     Ok(LogSurvey { db: Some(db), extra: Some(extra), end, records, first_record, start, version })
+}
+
+/// Where the file ends, but for the zeros that may have been written ahead of it: of segments, not of manifests.
+fn end_of_data(window: &mut Window<'_>, id: FileId, from: usize) -> Result<usize> {
+    if id.kind == FileKind::Log { window.end_of_data(from) } else { Ok(window.len()) }
 }
 
 /// The record at `at`, if it is whole and its checksums are right.
@@ -206,16 +214,17 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
 
 /// The first sync of a log covers its header, so any watermark at all proves that a header which is not there has been damaged.
 fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
+    let data = end_of_data(window, id, 0)?;
     let mut tail = Tail { synced: 0, records: 0 };
     for version in OLDEST..=VERSION {
-        let found = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id, version), window, 0, 0)?;
+        let found = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id, version), window, 0..data, 0)?;
         tail = Tail { synced: tail.synced.max(found.synced), records: tail.records + found.records };
     }
     if tail.synced > 0 {
         let what = format!("the header is damaged, although the first {} bytes had been made durable", tail.synced);
         return Err(Error::corrupt(id, 0, what));
     }
-    let end = LogEnd { good: 0, cut_bytes: window.len() as u64, cut_records: tail.records, synced: 0 };
+    let end = LogEnd { good: 0, cut_bytes: data as u64, cut_records: tail.records, synced: 0 };
     Ok(LogSurvey { db: None, extra: None, end, records: 0, first_record: None, start: 0, version: VERSION })
 }
 
@@ -225,19 +234,21 @@ struct Tail {
     records: u64,
 }
 
-/// Looks at every byte from `from` on for records, at their place or moved, until one knows of durable bytes above `good`. What a
-/// watermark says of the file is true wherever it stands. Time is linear in the file: a header check per byte, and payloads are read for
-/// no more than the length of the file in all, whatever lengths claim.
-fn scan(salts: Salts, window: &mut Window<'_>, from: usize, good: usize) -> Result<Tail> {
+/// Looks at every byte of `range` for records that begin there, at their place or moved, until one knows of durable bytes above `good`.
+/// What a watermark says of the file is true wherever it stands. Time is linear in the file: a header check per byte that is not within
+/// zeros, and payloads are read for no more than the length of the file in all, whatever lengths claim.
+fn scan(salts: Salts, window: &mut Window<'_>, range: Range<usize>, good: usize) -> Result<Tail> {
     let mut tail = Tail { synced: 0, records: 0 };
     let len = window.len();
     let mut payload_budget = len;
-    let mut at = from;
-    while let Some(head) = window.header(at)? {
+    let mut at = range.start;
+    while at < range.end {
+        let Some(head) = window.header(at)? else { break };
         let here = at;
         at += 1;
-        // Zeros are the commonest tail: filesystems extend files before the data arrives.
+        // Pages that did not reach the medium are zeros.
         if head == [0; RECORD_HEADER] {
+            at = at.max((window.end_of_zeros(here)? + 1).saturating_sub(RECORD_HEADER));
             continue;
         }
         let Some(record) = salts.found(&head, here, len) else { continue };

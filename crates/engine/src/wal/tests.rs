@@ -39,6 +39,11 @@ fn payloads(log: &Log) -> Vec<Vec<u8>> {
     log.records().map(|(_, payload)| payload.to_vec()).collect()
 }
 
+/// Length without the zeros at the end, which are no part of a log, unless of its good part.
+fn data_len(bytes: &[u8], end: &LogEnd) -> u64 {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1).max(end.good)
+}
+
 fn is_corrupt(outcome: &Result<Log>, at: u64) -> bool {
     matches!(outcome, Err(Error::Corrupt { offset, .. }) if *offset == at)
 }
@@ -322,7 +327,7 @@ fn every_truncation_keeps_a_prefix_and_reports_the_rest() {
             let log = parse(&good[..len]).unwrap();
             let kept = payloads(&log);
             assert_eq!(kept, written[..kept.len()]);
-            assert_eq!(log.end.good + log.end.cut_bytes, len as u64);
+            assert_eq!(log.end.good + log.end.cut_bytes, data_len(&good[..len], &log.end));
             assert_eq!(log.extra.is_some(), len >= 59, "{len}");
         }
     }
@@ -361,7 +366,7 @@ fn a_tail_may_be_torn_at_any_byte(version: u16) {
             let log = parse(&bytes).unwrap_or_else(|error| panic!("{what} at {at}: {error}"));
             let kept = payloads(&log);
             assert!(!kept.is_empty() && kept.len() < 4 && kept == all[..kept.len()], "{what} at {at}");
-            assert_eq!(log.end.good + log.end.cut_bytes, bytes.len() as u64, "{what} at {at}");
+            assert_eq!(log.end.good + log.end.cut_bytes, data_len(&bytes, &log.end), "{what} at {at}");
             assert_eq!(log.end.synced, synced, "{what} at {at}");
             let whole_records_behind = if what == "a flip" { 3 - kept.len() as u64 } else { 0 };
             assert_eq!(log.end.cut_records, whole_records_behind, "{what} at {at}");
@@ -381,14 +386,63 @@ fn records_right_behind_a_damaged_marker_are_counted() {
 }
 
 #[test]
-fn zeros_behind_a_clean_end_are_cut_bytes() {
-    for version in VERSIONS {
-        let (mut bytes, tail) = log_with_tail(version);
-        let len = bytes.len() as u64;
-        bytes.extend_from_slice(&[0; 4096]);
+fn zeros_behind_the_last_record_are_the_end() {
+    for (version, zeros) in VERSIONS.into_iter().flat_map(|version| [1, 15, 16, 17, 60, 61, 62, 4096, 100_000].map(|zeros| (version, zeros))) {
+        let (good, tail) = log_with_tail(version);
+        let end = LogEnd { good: good.len() as u64, cut_bytes: 0, cut_records: 0, synced: (tail - marker(version)) as u64 };
+        let mut bytes = [&good[..], &vec![0; zeros]].concat();
         let log = parse(&bytes).unwrap();
-        assert_eq!(log.end, LogEnd { good: len, cut_bytes: 4096, cut_records: 0, synced: (tail - marker(version)) as u64 });
-        assert_eq!(log.records().count(), 4);
+        assert_eq!(log.end, end, "version {version}, {zeros}");
+        assert_eq!(log.records().count(), 4, "version {version}, {zeros}");
+        // The body of a record whose header was never written.
+        bytes.extend_from_slice(b"body");
+        let end = LogEnd { cut_bytes: zeros as u64 + 4, ..end };
+        assert_eq!(parse(&bytes).unwrap().end, end, "version {version}, {zeros}");
+        bytes.extend_from_slice(&vec![0; zeros]);
+        assert_eq!(parse(&bytes).unwrap().end, end, "version {version}, {zeros}");
+    }
+    let empty = LogEnd { good: 0, cut_bytes: 0, cut_records: 0, synced: 0 };
+    assert_eq!(parse(&[0; 5000]).unwrap().end, empty);
+}
+
+/// Nothing is written ahead of a manifest, so zeros there are what a crash left of a write.
+#[test]
+fn zeros_behind_a_manifest_are_cut_bytes() {
+    let (store, id) = (TestStore::default(), FileId::manifest(7));
+    let mut log = LogWriter::create(&store, DB, id, &hint(), b"").unwrap();
+    log.append(b"state").unwrap();
+    let bytes = [store.get(id), vec![0; 100]].concat();
+    assert_eq!(parse_log(bytes, Some(DB), id).unwrap().end.cut_bytes, 100);
+}
+
+/// Pages of a mapped log reach the medium in any order; those that did not are zeros. A watermark behind such a page tells.
+#[test]
+fn a_lost_page_is_the_end_or_damage() {
+    let store = TestStore::default();
+    let mut log = writer(&store);
+    let mut ends = Vec::new();
+    for n in 0..200u32 {
+        log.append(&Random(u64::from(n)).bytes(150)).unwrap();
+        ends.push(log.len() as usize);
+        if n == 60 {
+            log.sync().unwrap();
+        }
+    }
+    let good = store.get(ID);
+    for page in 0..good.len().div_ceil(4096) {
+        let mut bytes = good.clone();
+        let lost = page * 4096..((page + 1) * 4096).min(good.len());
+        bytes[lost.clone()].fill(0);
+        bytes.extend_from_slice(&[0; 8192]);
+        match parse(&bytes) {
+            Err(Error::Corrupt { .. }) => assert!(lost.start < ends[60], "page {page} was synced"),
+            other => {
+                let log = other.unwrap();
+                assert!(lost.start >= ends[60], "page {page} was synced, and nobody noticed");
+                assert_eq!(log.records().count(), ends.iter().filter(|end| **end <= lost.start).count(), "page {page}");
+                assert_eq!(log.end.good + log.end.cut_bytes, data_len(&bytes, &log.end), "page {page}");
+            }
+        }
     }
 }
 
@@ -435,7 +489,7 @@ fn records_of_another_log_are_no_records_here() {
         bytes[first_record.clone()].copy_from_slice(&foreign[first_record]);
         assert!(is_corrupt(&parse(&bytes), 59));
         let log = parse(&[&good[..59], &foreign[59..]].concat()).unwrap();
-        assert_eq!((log.records().count(), log.end.cut_records, log.end.cut_bytes), (0, 0, foreign.len() as u64 - 59));
+        assert_eq!((log.records().count(), log.end.cut_records, log.end.cut_bytes), (0, 0, data_len(&foreign, &log.end) - 59));
         // Behind a good end, too, the foreign bytes are nothing.
         let mut bytes = good.clone();
         bytes.extend_from_slice(foreign.get(good.len()..).unwrap_or_default());
@@ -496,7 +550,7 @@ fn arbitrary_bytes_are_never_a_panic() {
         }
         if let Ok(log) = parse(&bytes) {
             let kept = payloads(&log);
-            assert_eq!(log.end.good + log.end.cut_bytes, bytes.len() as u64, "seed {seed}");
+            assert_eq!(log.end.good + log.end.cut_bytes, data_len(&bytes, &log.end), "seed {seed}");
             let whole = payloads(&parse(&good).unwrap());
             assert!(kept.len() <= whole.len() && kept == whole[..kept.len()], "seed {seed}");
         }

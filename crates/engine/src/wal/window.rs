@@ -7,6 +7,13 @@ use sinter_storage::store::{FileId, ReadAt};
 /// Bytes read at once. Records longer than that are read whole. Tests meet every boundary.
 const PIECE: usize = if cfg!(test) { 61 } else { 1 << 20 };
 
+/// Bytes that are compared with zeros at once.
+const CHUNK: usize = 256;
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
+}
+
 pub(super) struct Window<'a> {
     file: &'a dyn ReadAt,
     len: usize,
@@ -41,6 +48,37 @@ impl<'a> Window<'a> {
     pub fn header(&mut self, offset: usize) -> Result<Option<[u8; RECORD_HEADER]>> {
         let left = self.len.saturating_sub(offset).min(RECORD_HEADER);
         Ok(self.get(offset, left)?.and_then(header_at))
+    }
+
+    /// Where the zeros begin with which the file ends, `from` or later.
+    pub fn end_of_data(&mut self, from: usize) -> Result<usize> {
+        let mut end = self.len;
+        while end > from {
+            let start = end.saturating_sub(PIECE).max(from);
+            let bytes = self.get(start, end - start)?.unwrap_or_default();
+            let zeros: usize = bytes.rchunks(CHUNK).take_while(|chunk| is_zero(chunk)).map(<[u8]>::len).sum();
+            let rest = &bytes[..bytes.len() - zeros];
+            if let Some(last) = rest.iter().rposition(|byte| *byte != 0) {
+                return Ok(start + last + 1);
+            }
+            end = start;
+        }
+        Ok(from)
+    }
+
+    /// Where the zeros end that begin at `from`.
+    pub fn end_of_zeros(&mut self, from: usize) -> Result<usize> {
+        let mut at = from;
+        while at < self.len {
+            let known = (self.at + self.bytes.len()).checked_sub(at).filter(|known| *known > 0 && at >= self.at);
+            let bytes = self.get(at, known.unwrap_or(PIECE.min(self.len - at)))?.unwrap_or_default();
+            let zeros: usize = bytes.chunks(CHUNK).take_while(|chunk| is_zero(chunk)).map(<[u8]>::len).sum();
+            if let Some(first) = bytes[zeros..].iter().position(|byte| *byte != 0) {
+                return Ok(at + zeros + first);
+            }
+            at += bytes.len().max(1);
+        }
+        Ok(self.len)
     }
 
     fn fill(&mut self, offset: usize, n: usize) -> Result<()> {

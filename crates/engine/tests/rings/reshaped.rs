@@ -186,7 +186,11 @@ impl Trial<'_> {
             return Err(format!("{lost}, and nobody calls it damage"));
         }
         let is_prefix = parse_log(change.bytes.clone(), None, self.id).is_ok_and(|log| log.end.cut_bytes == 0);
-        if said || (is_prefix && matches!(change.kind, Kind::Truncate | Kind::Remove)) { Ok(()) } else { Err(format!("{lost}, silently")) }
+        if said || (is_prefix && matches!(change.kind, Kind::Truncate | Kind::Remove | Kind::Zero)) {
+            Ok(())
+        } else {
+            Err(format!("{lost}, silently"))
+        }
     }
 }
 
