@@ -129,6 +129,51 @@ fn the_chosen_tail_is_what_is_found() {
     assert_eq!(junk, found(Tail { length: 64, lost: vec![2..9, 9..10], junk: Some(1) }), "junk has a seed");
 }
 
+/// Of a log with zeros ahead of it, pages are what was written or what was durable before: synced bytes and zeros.
+#[test]
+fn pages_of_a_mapped_log_are_lost_in_any_order() {
+    const PAGE: usize = 4096;
+    let store = MemoryStore::new();
+    store.set_ahead(16384);
+    let _file = half_synced(&store, &[7; 5000], &[&[8; 3000], &[9; 4000], &[10; 8000]]);
+    let whole = store.bytes(LOG).unwrap();
+    assert_eq!((whole.len(), whole[20_000..].iter().all(|byte| *byte == 0)), (2 * 16384, true), "readers see the zeros");
+    assert_eq!(store.clone_image().bytes(LOG).unwrap(), whole);
+    assert_eq!(store.crash_with(CrashMode::KeepAll).bytes(LOG).unwrap(), whole);
+    let dropped = store.crash_with(CrashMode::DropUnsynced).bytes(LOG).unwrap();
+    assert_eq!(dropped, [&[7u8; 5000][..], &[0; 11384]].concat(), "the zeros were synced as well");
+    let (mut islands, mut lengths) = (0, BTreeSet::new());
+    for seed in 0..2000u64 {
+        let bytes = store.crash_with(seed).bytes(LOG).unwrap();
+        assert!(bytes.starts_with(&[7; 5000]) && bytes.len() >= 16384, "seed {seed}");
+        assert!(bytes[..16384].iter().zip(&whole).all(|(found, written)| found == written || *found == 0), "seed {seed}: junk in zeros");
+        let lost = |page: usize| bytes[page * PAGE..][..PAGE].iter().skip(5000usize.saturating_sub(page * PAGE)).all(|byte| *byte == 0);
+        islands += usize::from(lost(2) && bytes[3 * PAGE..][..PAGE] == whole[3 * PAGE..][..PAGE]);
+        lengths.insert(bytes.len());
+    }
+    assert!(islands > 20, "a page without the one before came up {islands} times");
+    assert!(lengths.contains(&16384) && lengths.contains(&whole.len()) && lengths.len() > 20, "{lengths:?}");
+
+    let store = MemoryStore::new();
+    store.set_ahead(4096);
+    store.set_capacity(Some(5000));
+    let mut file = create(&store, LOG);
+    file.append(&[1; 4000]).unwrap();
+    assert_eq!(store.free_bytes().unwrap(), Some(904));
+    file.append(&[2; 900]).unwrap();
+    assert_eq!(store.free_bytes().unwrap(), Some(100), "where zeros find no space, none are kept");
+    assert!(file.append(&[3; 200]).unwrap_err().is_no_space());
+    let mut table = store.create(FileId::table(2), &Hint::new(Cause::Flush)).unwrap();
+    store.set_capacity(None);
+    table.append(b"abc").unwrap();
+    assert_eq!(store.bytes(FileId::table(2)).unwrap(), b"abc");
+    let mut sealed = create(&store, FileId::log(3));
+    sealed.append(b"abc").unwrap();
+    sealed.seal().unwrap();
+    assert_eq!(store.crash_with(CrashMode::DropUnsynced).list().unwrap().len(), 0);
+    assert_eq!(store.bytes(FileId::log(3)).unwrap(), b"abc");
+}
+
 #[test]
 fn random_crashes_are_legal_repeatable_and_of_all_kinds() {
     let store = MemoryStore::new();

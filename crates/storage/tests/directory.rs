@@ -130,7 +130,8 @@ fn logs_ignore_direct() {
     let mut file = store.create(FileId::log(1), &hint).unwrap();
     file.append(b"acknowledged").unwrap();
     // Not through the store: these bytes must be in the kernel, whatever happens to the process.
-    assert_eq!(fs::read(home.path().join("000001.log")).unwrap(), b"acknowledged");
+    let bytes = fs::read(home.path().join("000001.log")).unwrap();
+    assert!(bytes.starts_with(b"acknowledged") && bytes[12..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
@@ -155,6 +156,126 @@ fn a_link_is_the_same_file_and_across_file_systems_a_copy() {
         assert_eq!(shared, expected);
         assert_eq!(get(&far, id), pattern(5000));
     }
+}
+
+/// Logs of all sizes, on the file systems that are here: what was appended stands there, with zeros behind it until the log is sealed.
+fn log_equals_appends(path: &Path) {
+    let store = DirStore::open(path, true).unwrap();
+    let all = pattern(3 * MIB + 100);
+    let sizes: [&[usize]; 7] = [
+        &[0, 1],
+        &[4095, 1, 1],
+        &[4096, 16, 17],
+        &[MIB - 1, 2],
+        &[15, 16, 17, 70_000, MIB + 5, 3],
+        &[777; 3000],
+        &[100_000, 30, 200_000, 30, 30, 65_536, 65_535, 4097],
+    ];
+    for (number, sizes) in (1..).zip(sizes) {
+        let id = FileId::log(number);
+        let mut file = store.create(id, &Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }).unwrap();
+        let (mut at, mut synced) = (0, None);
+        for (i, size) in sizes.iter().enumerate() {
+            file.append(&all[at..at + size]).unwrap();
+            at += size;
+            assert_eq!(file.len(), at as u64);
+            if i % 100 < 3 {
+                let bytes = fs::read(path.join(id.to_string())).unwrap();
+                assert!(bytes.starts_with(&all[..at]), "{sizes:?}, after append {i}");
+                assert!(bytes[at..].iter().all(|byte| *byte == 0) && bytes.len() <= at + 65536, "{sizes:?}, after append {i}");
+            }
+            match i % 7 {
+                2 => file.sync().unwrap(),
+                3 => synced = file.sync_beside(),
+                5 => synced.take().map_or(Ok(()), |sync| sync()).unwrap(),
+                _ => {}
+            }
+        }
+        file.seal().unwrap();
+        assert!(get(&store, id) == all[..at], "{sizes:?}");
+    }
+    let free = store.create(FileId::log(90), &Hint::new(Cause::Wal)).unwrap();
+    drop(free);
+    assert_eq!(get(&store, FileId::log(90)), b"", "nothing is written ahead of nothing");
+}
+
+#[test]
+fn logs_hold_what_was_appended() {
+    log_equals_appends(tempfile::tempdir().unwrap().path());
+    if let Some(home) = elsewhere() {
+        log_equals_appends(home.path());
+    }
+}
+
+/// A log that is synced record by record stays as short as its records; one that is not gets larger steps.
+#[test]
+fn zeros_ahead_of_a_log_are_as_many_as_its_syncs_allow() {
+    let home = tempfile::tempdir().unwrap();
+    let store = DirStore::open(home.path(), false).unwrap();
+    let length = |id: FileId| fs::metadata(home.path().join(id.to_string())).unwrap().len();
+    let (mut synced, mut loose) = (0, 0);
+    let mut files = [1, 2].map(|number| store.create(FileId::log(number), &Hint::new(Cause::Wal)).unwrap());
+    for _ in 0..1000 {
+        files.iter_mut().for_each(|file| file.append(&[1; 200]).unwrap());
+        files[0].sync().unwrap();
+        synced = synced.max(length(FileId::log(1)) - files[0].len());
+        loose = loose.max(length(FileId::log(2)) - files[1].len());
+    }
+    assert!(synced <= 4096, "{synced}");
+    assert!(loose <= 65536, "{loose}");
+}
+
+#[test]
+fn a_log_is_copied_and_not_linked() {
+    let home = tempfile::tempdir().unwrap();
+    let [store, target] = ["a", "b"].map(|name| DirStore::open(home.path().join(name), true).unwrap());
+    let mut log = store.create(FileId::log(1), &Hint::new(Cause::Wal)).unwrap();
+    log.append(b"now").unwrap();
+    assert!(matches!(store.share(FileId::log(1), &target, &Hint::new(Cause::Checkpoint)).unwrap(), Shared::Copied(_)));
+    log.append(b" later").unwrap();
+    let copy = get(&target, FileId::log(1));
+    assert!(copy.starts_with(b"now") && copy[3..].iter().all(|byte| *byte == 0), "what comes later is not in the copy");
+}
+
+/// Names the directory of a log that a child process writes.
+const CHILD: &str = "SINTER_TEST_LOG";
+
+/// Bytes of the records before the last one, which reaches into a page that somebody has cut off.
+const BEFORE: usize = 40_000;
+
+/// The process of a writer whose log is cut by somebody else ends by SIGBUS, as if it had been killed: with the record that it was at, of
+/// which no reader sees the start, and no earlier one.
+#[test]
+fn a_log_that_somebody_cuts_ends_its_writer() {
+    if let Some(path) = std::env::var_os(CHILD) {
+        return write_while_cut(Path::new(&path));
+    }
+    let home = tempfile::tempdir().unwrap();
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "directory::a_log_that_somebody_cuts_ends_its_writer"])
+        .env(CHILD, home.path())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    if status.success() {
+        // This file system has its logs written by `pwrite`.
+        return;
+    }
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
+    let bytes = fs::read(home.path().join("000001.log")).unwrap();
+    assert_eq!(bytes.len(), BEFORE.next_multiple_of(4096));
+    assert!(bytes[..BEFORE].iter().all(|byte| *byte == 1), "records before it");
+    assert_eq!(bytes[BEFORE..BEFORE + 16], [0; 16], "the start of the record is written last");
+}
+
+fn write_while_cut(path: &Path) {
+    let store = DirStore::open(path, false).unwrap();
+    let mut log = store.create(FileId::log(1), &Hint::new(Cause::Wal)).unwrap();
+    (0..BEFORE / 1000).for_each(|_| log.append(&[1; 1000]).unwrap());
+    let file = fs::OpenOptions::new().write(true).open(path.join("000001.log")).unwrap();
+    file.set_len(BEFORE.next_multiple_of(4096) as u64).unwrap();
+    log.append(&[2; 5000]).unwrap();
 }
 
 #[test]

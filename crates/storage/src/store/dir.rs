@@ -2,8 +2,10 @@
 //! directory is left alone.
 
 mod appender;
+mod mapped;
+mod window;
 
-use super::{Appender, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
+use super::{Appender, Cause, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
 use crate::locked::Locked;
 use appender::{ALIGN, DirAppender, DirectFile};
 use parking_lot::Mutex;
@@ -57,6 +59,8 @@ const LOCK: &str = "LOCK";
 /// * Appends are pwrites without a buffer in the process: when one returns, the bytes survive the death of the process. The
 ///   exception are tables with [`Hint::direct`], which pass the page cache in aligned pieces of 1 MiB; logs and manifests ignore
 ///   `direct`, because an append of theirs is an acknowledgement.
+/// * The write-ahead log is written by memory map on file systems that keep space once given for a file that nobody shares (ext4, XFS,
+///   tmpfs). Such a log is up to 64 KiB longer than what was appended, until it is sealed; what stands there is zeros.
 /// * Tables that go through the page cache are pushed to the medium while they are written, every
 ///   [`Hint::writeback_bytes`], so that the final fdatasync finds little left to do.
 /// * The write-life hint is passed on with `F_SET_RW_HINT`, where the kernel takes it: one that refused is not asked again
@@ -68,6 +72,8 @@ pub struct DirStore {
     handle: File,
     /// The path by which it is reached: over the handle, so that a mount that comes, goes or moves cannot change what is read and written.
     held: PathBuf,
+    /// Its files keep the space that they were given, so that logs can be mapped.
+    keeps_space: bool,
     /// Direct writers hold back an unaligned tail; `open` makes them hand it over.
     direct: Mutex<HashMap<FileId, Weak<Mutex<DirectFile>>>>,
     /// Whether the kernel took the last lifetime that it was told.
@@ -89,7 +95,8 @@ impl DirStore {
         }
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
         let held = Some(sys::path_of(&handle)).filter(|held| held.exists()).unwrap_or_else(|| path.to_owned());
-        Ok(DirStore { path: path.to_owned(), handle, held, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
+        let keeps_space = sys::keeps_space(&handle);
+        Ok(DirStore { path: path.to_owned(), handle, held, keeps_space, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
     }
 
     /// Whether the kernel takes the lifetimes of files; `None`: it was not told any yet.
@@ -146,8 +153,14 @@ fn create_durably(path: &Path) -> io::Result<()> {
 
 impl Store for DirStore {
     fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
-        let file = OpenOptions::new().write(true).create_new(true).open(self.place(id)).map_err(|e| StoreError::file("create", id, e))?;
+        let is_mapped = self.keeps_space && id.kind == FileKind::Log && hint.cause == Cause::Wal;
+        let mut options = OpenOptions::new();
+        options.write(true).read(is_mapped).create_new(true);
+        let file = options.open(self.place(id)).map_err(|e| StoreError::file("create", id, e))?;
         self.set_lifetime(&file, hint);
+        if is_mapped {
+            return Ok(Box::new(DirAppender::mapped(id, file)));
+        }
         let table = id.kind == FileKind::Table;
         if hint.direct
             && table
@@ -238,7 +251,8 @@ impl Store for DirStore {
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
-        if let Some(directory) = target.directory() {
+        // A log may still be written, so that a second name would show what is written later.
+        if let Some(directory) = target.directory().filter(|_| id.kind != FileKind::Log) {
             match fs::hard_link(self.place(id), directory.join(id.to_string())) {
                 Ok(()) => return Ok(Shared::Linked),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(StoreError::file("share", id, e)),
@@ -314,7 +328,7 @@ impl ReadAt for DirectReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Cause, Lifetime};
+    use crate::store::Lifetime;
 
     /// On the file system that is there: what the kernel says of a file afterwards is what it was told, or it took none and lost none.
     #[test]

@@ -10,7 +10,7 @@ mod crash;
 
 pub use crash::{CrashMode, Fate, Tail, Unsynced};
 
-use super::{Appender, FileId, Hint, ReadAt, Result, Store, StoreError, StoreLock, SyncBeside};
+use super::{Appender, Cause, FileId, FileKind, Hint, ReadAt, Result, Store, StoreError, StoreLock, SyncBeside};
 use content::{Content, FileState};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +28,8 @@ struct Names {
     /// For names changed since the last sync: their earlier states, the durable one first.
     pending: BTreeMap<FileId, Vec<Option<Cell>>>,
     capacity: Option<u64>,
+    /// Zeros are written ahead of logs, up to a multiple of so many bytes; 0: none are.
+    ahead: u64,
 }
 
 impl Names {
@@ -77,6 +79,12 @@ impl MemoryStore {
         self.inner.names.lock().capacity = bytes;
     }
 
+    /// From now on logs are created as a directory has them by memory map: zeros are written ahead of them, up to a multiple of `bytes`,
+    /// where the capacity allows that. A crash leaves any of their pages, and zeros in the place of the others. 0: as other files.
+    pub fn set_ahead(&self, bytes: u64) {
+        self.inner.names.lock().ahead = bytes;
+    }
+
     /// The exact state, with what is synced and what is pending, unlocked and without appenders: what is left when the process dies
     /// and the machine does not. Crashing the image later is a power cut after that.
     pub fn clone_image(&self) -> MemoryStore {
@@ -89,7 +97,7 @@ impl MemoryStore {
         let live = names.live.iter().map(|(&id, cell)| (id, copy(cell))).collect();
         let mut states = |states: &Vec<Option<Cell>>| states.iter().map(|state| state.as_ref().map(&mut copy)).collect();
         let pending = names.pending.iter().map(|(&id, earlier)| (id, states(earlier))).collect();
-        MemoryStore::from_names(Names { live, pending, capacity: names.capacity })
+        MemoryStore::from_names(Names { live, pending, capacity: names.capacity, ahead: names.ahead })
     }
 
     /// The store after a power cut at this instant, in which `fate` decides what happened to everything not synced. This store is not
@@ -113,7 +121,7 @@ impl MemoryStore {
                 survive(id, cell, fate);
             }
         }
-        MemoryStore::from_names(Names { live, pending: BTreeMap::new(), capacity: names.capacity })
+        MemoryStore::from_names(Names { live, pending: BTreeMap::new(), capacity: names.capacity, ahead: names.ahead })
     }
 
     /// [`MemoryStore::crash`] with a ready-made fate; a `u64` is the seed of a random one.
@@ -158,14 +166,14 @@ impl fmt::Debug for MemoryStore {
         let files = names.live.iter().map(|(id, cell)| {
             let file = cell.read();
             let pending = if names.pending.contains_key(id) { ", name not synced" } else { "" };
-            format!("{id}: {} of {} bytes synced{pending}", file.synced, file.content.len())
+            format!("{id}: {} of {} bytes synced{pending}", file.synced, file.len)
         });
         f.debug_set().entries(files).finish()
     }
 }
 
 impl Store for MemoryStore {
-    fn create(&self, id: FileId, _hint: &Hint) -> Result<Box<dyn Appender>> {
+    fn create(&self, id: FileId, hint: &Hint) -> Result<Box<dyn Appender>> {
         let mut names = self.inner.names.lock();
         if names.live.contains_key(&id) {
             return Err(StoreError::file("create", id, io::ErrorKind::AlreadyExists.into()));
@@ -173,7 +181,9 @@ impl Store for MemoryStore {
         let cell = Cell::default();
         names.pending.entry(id).or_default().push(None);
         names.live.insert(id, Arc::clone(&cell));
-        Ok(Box::new(MemoryAppender { id, inner: Arc::clone(&self.inner), cell, torn: false }))
+        let is_mapped = id.kind == FileKind::Log && hint.cause == Cause::Wal;
+        let ahead = if is_mapped { names.ahead } else { 0 };
+        Ok(Box::new(MemoryAppender { id, inner: Arc::clone(&self.inner), cell, ahead, torn: false }))
     }
 
     fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
@@ -239,6 +249,8 @@ struct MemoryAppender {
     id: FileId,
     inner: Arc<Inner>,
     cell: Cell,
+    /// See [`Names::ahead`].
+    ahead: u64,
     torn: bool,
 }
 
@@ -248,9 +260,24 @@ impl Appender for MemoryAppender {
             return Err(StoreError::dead("append", self.id));
         }
         let names = self.inner.names.lock();
-        let room = names.free().and_then(|free| usize::try_from(free).ok()).unwrap_or(usize::MAX);
-        let fits = bytes.len().min(room);
-        self.cell.write().append(&bytes[..fits]);
+        let free = names.free().unwrap_or(u64::MAX);
+        let mut file = self.cell.write();
+        let end = file.len + bytes.len() as u64;
+        if self.ahead > 0 && end > file.content.len() {
+            let end = end.next_multiple_of(self.ahead);
+            if end - file.content.len() <= free {
+                file.write_ahead(end);
+            } else {
+                self.ahead = 0;
+            }
+        }
+        let room = free.saturating_add(file.ahead());
+        if self.ahead == 0 {
+            file.cut();
+        }
+        let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        file.append(&bytes[..fits]);
+        drop(file);
         if fits < bytes.len() {
             self.torn = true;
             return Err(StoreError::file("append", self.id, io::Error::from_raw_os_error(libc::ENOSPC)));
@@ -274,12 +301,16 @@ impl Appender for MemoryAppender {
     }
 
     fn len(&self) -> u64 {
-        self.cell.read().content.len()
+        self.cell.read().len
     }
 
     fn seal(mut self: Box<Self>) -> Result<()> {
         if self.torn {
             return Err(StoreError::dead("seal", self.id));
+        }
+        {
+            let _instant = self.inner.names.lock();
+            self.cell.write().cut();
         }
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })
     }

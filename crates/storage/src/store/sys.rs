@@ -1,4 +1,5 @@
-//! The calls of the system and its C library that std does not offer, each as a safe function. The only unsafe code of the store.
+//! The calls of the system and its C library that std does not offer, each as a safe function. The only unsafe code of the store
+//! beside that of `dir/window.rs`.
 
 use super::Lifetime;
 use std::fs::File;
@@ -115,6 +116,21 @@ pub(super) fn free_bytes(directory: &File) -> io::Result<u64> {
     // SAFETY: fstatvfs returned 0, so it filled the whole structure.
     let stat = unsafe { stat.assume_init() };
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// The file system of `directory` writes the blocks of a file where they are, once they have space: a store into a mapped page needs no
+/// new one. Others copy on write, or pass on to a file system that may.
+pub(super) fn keeps_space(directory: &File) -> bool {
+    const XFS: u32 = 0x5846_5342;
+    let known = [libc::EXT4_SUPER_MAGIC as u32, libc::TMPFS_MAGIC as u32, XFS];
+    let mut stat = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open and `stat` is writable memory of exactly the type the call fills.
+    if unsafe { libc::fstatfs(directory.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: fstatfs returned 0, so it filled the whole structure.
+    let stat = unsafe { stat.assume_init() };
+    known.contains(&(stat.f_type as u32))
 }
 
 /// Closes a file and reports what `Drop` would swallow: network file systems may learn of a lost write only here.

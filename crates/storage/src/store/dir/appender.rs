@@ -1,5 +1,6 @@
-//! The writer of one file in a directory: straight pwrites, or aligned pieces past the page cache.
+//! The writer of one file in a directory: straight pwrites, a memory map, or aligned pieces past the page cache.
 
+use super::mapped::MappedLog;
 use crate::store::{Appender, FileId, FileKind, HELD_BACK, Result, StoreError, SyncBeside, sys};
 use parking_lot::Mutex;
 use std::fmt;
@@ -17,6 +18,8 @@ pub(super) const ALIGN: usize = 4096;
 enum Output {
     /// Through the page cache. Write-back is started every `step` bytes (0: never) and has been up to `pushed`.
     Plain { file: Arc<File>, pushed: u64, step: u64 },
+    /// Through the page cache by memory map.
+    Mapped(MappedLog),
     /// Past the page cache.
     Direct(Arc<Mutex<DirectFile>>),
 }
@@ -37,12 +40,16 @@ impl DirAppender {
         DirAppender { id, output: Output::Plain { file: Arc::new(file), pushed: 0, step }, len: 0, failed: None }
     }
 
+    pub(super) fn mapped(id: FileId, file: File) -> Self {
+        DirAppender { id, output: Output::Mapped(MappedLog::new(file)), len: 0, failed: None }
+    }
+
     pub(super) fn direct(id: FileId, file: Arc<Mutex<DirectFile>>) -> Self {
         DirAppender { id, output: Output::Direct(file), len: 0, failed: None }
     }
 
     fn attempt<T>(&mut self, operation: &'static str, run: impl FnOnce(&mut Output, u64) -> io::Result<T>) -> Result<T> {
-        let may_sync = operation == "sync" && matches!(self.output, Output::Plain { .. });
+        let may_sync = operation == "sync" && !matches!(self.output, Output::Direct(_));
         if self.failed.is_some_and(|failed| failed != "append" || !may_sync) {
             return Err(StoreError::dead(operation, self.id));
         }
@@ -65,6 +72,7 @@ impl Appender for DirAppender {
                 }
                 Ok(())
             }
+            Output::Mapped(log) => log.append(bytes, at),
             Output::Direct(file) => file.lock().append(bytes),
         })?;
         self.len += bytes.len() as u64;
@@ -73,20 +81,31 @@ impl Appender for DirAppender {
 
     fn sync(&mut self) -> Result<()> {
         let must_have_name = matches!(self.id.kind, FileKind::Log | FileKind::Manifest);
-        self.attempt("sync", |output, _| match output {
-            Output::Plain { file, .. } => {
-                file.sync_data()?;
-                // Of a log or manifest that somebody deleted, no sync saves anything. The engine deletes none that it writes.
-                let is_gone = must_have_name && file.metadata()?.nlink() == 0;
-                if is_gone { Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted while it is open")) } else { Ok(()) }
-            }
-            Output::Direct(file) => file.lock().sync(),
+        self.attempt("sync", |output, _| {
+            let file = match output {
+                Output::Plain { file, .. } => {
+                    file.sync_data()?;
+                    file
+                }
+                Output::Mapped(log) => {
+                    log.sync()?;
+                    log.file()
+                }
+                Output::Direct(file) => return file.lock().sync(),
+            };
+            // Of a log or manifest that somebody deleted, no sync saves anything. The engine deletes none that it writes.
+            let is_gone = must_have_name && file.metadata()?.nlink() == 0;
+            if is_gone { Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted while it is open")) } else { Ok(()) }
         })
     }
 
     fn sync_beside(&self) -> Option<SyncBeside> {
-        let (id, Output::Plain { file, .. }) = (self.id, &self.output) else { return None };
-        let file = Arc::clone(file);
+        let file = match &self.output {
+            Output::Plain { file, .. } => Arc::clone(file),
+            Output::Mapped(log) => Arc::clone(log.file()),
+            Output::Direct(_) => return None,
+        };
+        let id = self.id;
         self.failed.is_none().then(|| -> SyncBeside { Box::new(move || file.sync_data().map_err(|e| StoreError::file("sync", id, e))) })
     }
 
@@ -98,15 +117,16 @@ impl Appender for DirAppender {
         if self.failed.is_some() {
             return Err(StoreError::dead("seal", self.id));
         }
+        self.attempt("seal", |output, len| if let Output::Mapped(log) = output { log.cut(len) } else { Ok(()) })?;
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })?;
-        match self.output {
-            // Whoever still has it is syncing it, and is told what there is to tell.
-            Output::Plain { file, .. } => {
-                Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e))
-            }
+        let file = match self.output {
+            Output::Plain { file, .. } => file,
+            Output::Mapped(log) => log.into_file(),
             // Nothing of a direct file is left in the kernel after its sync, so its close has nothing to report.
-            Output::Direct(_) => Ok(()),
-        }
+            Output::Direct(_) => return Ok(()),
+        };
+        // Whoever still has it is syncing it, and is told what there is to tell.
+        Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e))
     }
 }
 
@@ -202,6 +222,13 @@ mod tests {
         // It may still be synced; this file says no, and that is the end.
         assert!(plain.sync().unwrap_err().to_string().contains("Invalid argument"));
         assert_dead(plain);
+
+        // No zeros can be written ahead of a log, none can be taken back from this file, and none can be mapped.
+        let mut mapped = DirAppender::mapped(FileId::log(1), full());
+        assert!(mapped.append(b"abc").is_err());
+        assert_eq!(mapped.len(), 0);
+        assert!(mapped.sync().is_err());
+        assert_dead(mapped);
 
         let mut direct = DirAppender::direct(id, Arc::new(Mutex::new(DirectFile::new(full()))));
         direct.append(b"held back").unwrap();

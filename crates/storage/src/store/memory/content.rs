@@ -36,6 +36,19 @@ impl Content {
         }
     }
 
+    /// Writes over what is there from `offset` on, and appends what reaches behind it. `offset` is at most the length.
+    pub(super) fn write(&mut self, offset: u64, mut bytes: &[u8]) {
+        let mut at = offset as usize;
+        while !bytes.is_empty() && (at as u64) < self.len {
+            let piece = &mut Arc::make_mut(&mut self.pieces[at / PIECE])[at % PIECE..];
+            let (now, later) = bytes.split_at(bytes.len().min(piece.len()));
+            piece[..now.len()].copy_from_slice(now);
+            at += now.len();
+            bytes = later;
+        }
+        self.append(bytes);
+    }
+
     /// Fills `buffer` from `offset`; false if the file ends earlier.
     pub(super) fn read(&self, offset: u64, mut buffer: &mut [u8]) -> bool {
         if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.len) {
@@ -81,31 +94,55 @@ impl Content {
 /// A file: its bytes, how many of them are durable, and where the appends since then ended.
 #[derive(Clone, Default)]
 pub(super) struct FileState {
+    /// What was appended, and zeros written ahead of it.
     pub(super) content: Content,
+    /// Bytes appended.
+    pub(super) len: u64,
     pub(super) synced: u64,
     pub(super) ends: Vec<u64>,
+    /// Length of the file that is durable, with zeros.
+    pub(super) synced_end: u64,
 }
 
 impl FileState {
     /// A file all of which is durable.
     pub(super) fn durable(content: Content) -> Self {
-        FileState { synced: content.len(), content, ends: Vec::new() }
+        let len = content.len();
+        FileState { content, len, synced: len, ends: Vec::new(), synced_end: len }
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.content.append(bytes);
-            self.ends.push(self.content.len());
+            self.content.write(self.len, bytes);
+            self.len += bytes.len() as u64;
+            self.ends.push(self.len);
         }
     }
 
+    /// Zeros ahead of what was appended, bytes.
+    pub(super) fn ahead(&self) -> u64 {
+        self.content.len() - self.len
+    }
+
+    /// Writes zeros so that the file has `end` bytes.
+    pub(super) fn write_ahead(&mut self, end: u64) {
+        let zeros = vec![0; end.saturating_sub(self.content.len()) as usize];
+        self.content.append(&zeros);
+    }
+
+    /// Takes the zeros back.
+    pub(super) fn cut(&mut self) {
+        self.content = self.content.prefix(self.len);
+    }
+
     pub(super) fn sync(&mut self) {
-        self.sync_to(self.content.len());
+        self.sync_to(self.len);
     }
 
     /// The first `len` bytes are durable.
     pub(super) fn sync_to(&mut self, len: u64) {
         self.synced = self.synced.max(len);
         self.ends.retain(|end| *end > len);
+        self.synced_end = self.content.len();
     }
 }

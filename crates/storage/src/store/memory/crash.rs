@@ -20,6 +20,8 @@ pub struct Unsynced<'a> {
     pub synced: u64,
     /// Offsets in the file at which the appends since then ended, ascending; never empty.
     pub ends: &'a [u64],
+    /// Zeros that were written behind the last append, bytes.
+    pub ahead: u64,
 }
 
 impl Unsynced<'_> {
@@ -32,7 +34,8 @@ impl Unsynced<'_> {
 /// What is left of a file's unsynced bytes. Offsets count from the first unsynced byte.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tail {
-    /// Bytes that the file is longer than its synced part. May be more than was appended: a direct write is padded to a block.
+    /// Bytes that the file is longer than its synced part. May be more than was appended: a direct write is padded to a block, and zeros are
+    /// written ahead of a log. A file does not become shorter than it was when it was synced, with its zeros.
     pub length: u64,
     /// Ranges whose bytes did not arrive.
     pub lost: Vec<Range<u64>>,
@@ -97,7 +100,7 @@ impl Fate for Uniform {
     }
 
     fn tail(&mut self, unsynced: &Unsynced<'_>) -> Tail {
-        Tail::prefix(if self.keep { unsynced.length() } else { 0 })
+        Tail::prefix(if self.keep { unsynced.length() + unsynced.ahead } else { 0 })
     }
 }
 
@@ -158,6 +161,7 @@ impl Fate for Drawn {
 
     fn tail(&mut self, unsynced: &Unsynced<'_>) -> Tail {
         let all = unsynced.length();
+        let whole = all + unsynced.ahead;
         let kind = match self.bytes {
             Temper::Drop => 0,
             Temper::Keep => 1,
@@ -168,15 +172,15 @@ impl Fate for Drawn {
         let junk = (self.random.below(2) == 0).then(|| self.random.next());
         match kind {
             0 => Tail::prefix(0),
-            1 => Tail::prefix(all),
+            1 => Tail::prefix(whole),
             2 => Tail::prefix(prefix),
             3 => Tail::prefix(unsynced.ends[self.random.below(unsynced.ends.len() as u64) as usize] - unsynced.synced),
             4 => Tail::prefix(((unsynced.synced + prefix) / SECTOR * SECTOR).saturating_sub(unsynced.synced)),
-            5 => Tail { length: all, lost: std::iter::once(prefix..all).collect(), junk },
+            5 => Tail { length: whole, lost: std::iter::once(prefix..all).collect(), junk },
             6 => Tail { length: padded, lost: std::iter::once(prefix..all).collect(), junk },
-            7 => Tail { length: all, lost: self.lose(units(unsynced, BLOCK)), junk },
-            8 => Tail { length: all, lost: self.lose(units(unsynced, SECTOR)), junk },
-            _ => Tail { length: all, lost: self.lose(unsynced.ends.iter().map(|end| end - unsynced.synced)), junk },
+            7 => Tail { length: whole, lost: self.lose(units(unsynced, BLOCK)), junk },
+            8 => Tail { length: whole, lost: self.lose(units(unsynced, SECTOR)), junk },
+            _ => Tail { length: whole, lost: self.lose(unsynced.ends.iter().map(|end| end - unsynced.synced)), junk },
         }
     }
 }
@@ -187,17 +191,20 @@ impl FileState {
         if self.ends.is_empty() {
             return self.clone();
         }
-        let unsynced = Unsynced { file, synced: self.synced, ends: &self.ends };
+        let unsynced = Unsynced { file, synced: self.synced, ends: &self.ends, ahead: self.ahead() };
         let tail = fate.tail(&unsynced);
-        let arrived = tail.length.min(unsynced.length());
+        let arrived = tail.length.min(unsynced.length() + unsynced.ahead);
         let mut content = self.content.prefix(self.synced + arrived);
         let mut filler = Filler { junk: tail.junk.map(Xorshift::new) };
         if !tail.lost.is_empty() {
             let mut bytes = content.suffix(self.synced);
+            // Where zeros are durable, nothing else was on the medium before.
+            let zeros = self.synced_end.saturating_sub(self.synced).min(arrived) as usize;
             for lost in &tail.lost {
                 let (start, end) = (lost.start.min(arrived) as usize, lost.end.min(arrived) as usize);
                 if start < end {
                     filler.fill(&mut bytes[start..end]);
+                    bytes[start.min(zeros)..end.min(zeros)].fill(0);
                 }
             }
             content = self.content.prefix(self.synced);
@@ -206,6 +213,7 @@ impl FileState {
         let mut past = vec![0; (tail.length - arrived) as usize];
         filler.fill(&mut past);
         content.append(&past);
+        content.append(&vec![0; self.synced_end.saturating_sub(content.len()) as usize]);
         FileState::durable(content)
     }
 }
