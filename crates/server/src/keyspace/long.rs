@@ -137,7 +137,8 @@ impl Keyspace {
     /// Deletes the pieces of a string of so many bytes at once, if it is long enough for that: see [`HUGE`].
     pub(super) fn clear_pieces(&mut self, id: u64, length: u64) {
         if length >= HUGE && self.tombstones.take(self.now) {
-            self.turn.clear(Room::Elements, layout::pieces(id, 0, length));
+            // All that belongs to the id, so that nothing lies between the tombstones of neighbours: they may share a table.
+            self.turn.clear(Room::Elements, (layout::exists_key(id), layout::exists_key(id + 1)));
         }
     }
 

@@ -253,3 +253,27 @@ fn range_tombstones_come_no_faster_than_one_a_second() {
     assert_eq!(taken(9_000_000, 9_000_900), TOMBSTONES);
     assert_eq!(taken(2_000_000, 2_000_900), 0);
 }
+
+#[test]
+fn tables_that_huge_strings_share_go_with_the_last_of_them() {
+    let mut keyspace = fresh();
+    let bytes = value(HUGE as usize, 8);
+    for key in 0..6u8 {
+        let mut coming = keyspace.begin_upload();
+        keyspace.upload(&mut coming, &bytes);
+        keyspace.set_uploaded(0, &[key], &coming, None).unwrap();
+    }
+    commit(&mut keyspace);
+    compact(&keyspace);
+    let tables = |keyspace: &Keyspace| keyspace.db().stats().live_table_bytes;
+    let before = tables(&keyspace);
+    for key in 0..6u8 {
+        assert!(keyspace.remove(0, &[key]).unwrap());
+    }
+    commit(&mut keyspace);
+    keyspace.db().flush().unwrap();
+    keyspace.db().wait_for_compactions().unwrap();
+    let after = tables(&keyspace);
+    // What remains are the tombstones, and keys.
+    assert!(after < before / 10, "{before} bytes, then {after}");
+}
