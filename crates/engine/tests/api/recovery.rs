@@ -198,3 +198,35 @@ fn a_gibibyte_of_log() {
     println!("{:.2} s; before {before}; after {}", (clock.monotonic_ns() - start) as f64 / 1e9, memory());
     assert!(db.recovery().records_replayed == 1 << 20);
 }
+
+/// The log of a directory has zeros ahead of it while it is written. A reader beside, and whoever finds the files of a killed process, sees
+/// every write, and nothing that was cut.
+#[test]
+fn zeros_ahead_of_a_log_are_not_cut() {
+    let (home, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let open = |path: &std::path::Path| builder().settings(inline()).family("default", roomy()).open(path).unwrap();
+    let db = open(home.path());
+    for n in 0..3000 {
+        db.put(&key(n), &noise(n, 100)).unwrap();
+        if n == 1000 {
+            db.sync().unwrap();
+        }
+    }
+    let complete = |db: &Db| {
+        let report = db.recovery();
+        assert_eq!((report.records_replayed, report.cut_bytes, report.cuts.len()), (3000, 0, 0));
+        (0..3000).for_each(|n| assert_eq!(db.get(&key(n)).unwrap(), Some(noise(n, 100))));
+    };
+    let beside = Db::builder().read_only().open(home.path()).unwrap();
+    complete(&beside);
+    assert_eq!(db.verify().unwrap(), []);
+    for entry in std::fs::read_dir(home.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    complete(&open(copy.path()));
+    db.checkpoint(copy.path().join("checkpoint")).unwrap();
+    let names = std::fs::read_dir(copy.path().join("checkpoint")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().ends_with(".log")), "a log that is still written is in a checkpoint");
+    db.close().unwrap();
+}

@@ -18,8 +18,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// States that each workload contributes at least; 28 of them make more than 25,000.
-const STATES: u64 = 900;
+/// States that each workload contributes at least, with and without zeros ahead of the log; 28 of them make more than 25,000.
+const STATES: u64 = 450;
+
+/// What the length of the log is a multiple of where zeros are written ahead of it, bytes: a page, so that most crashes tear several.
+const AHEAD: u64 = 4096;
 
 /// One image in so many is also crashed during its recovery.
 const AGAIN: u64 = 24;
@@ -120,6 +123,12 @@ fn ring(workload: Workload) {
     let workload = Arc::new(workload);
     let model = Arc::new(Model::new(&workload.steps));
     let calls = rehearse(&workload, &model);
+    for ahead in [0, AHEAD] {
+        run(&workload, &model, calls, ahead);
+    }
+}
+
+fn run(workload: &Arc<Workload>, model: &Arc<Model>, calls: u64, ahead: u64) {
     let wanted: Option<u64> = std::env::var("CRASH_SEEDS").ok().and_then(|n| n.parse().ok());
     let seeds = wanted.unwrap_or_else(|| STATES.div_ceil(calls).max(3));
     let ring = Arc::new(Ring {
@@ -134,10 +143,10 @@ fn ring(workload: Workload) {
         samples: AtomicUsize::new(0),
         failure: Mutex::default(),
     });
-    let machine = Arc::new(Machine::new(workload.tiers));
+    let machine = Arc::new(Machine::new(workload.tiers).ahead(ahead));
     let (judge, crashing) = (ring.clone(), machine.clone());
     let hook: Hook = Arc::new(move |call, _| judge.power_cut(&crashing, call));
-    let (mut runner, _) = runner(&workload, &model, &machine, Some(&hook));
+    let (mut runner, _) = runner(workload, model, &machine, Some(&hook));
     (runner.progress, runner.moments) = (ring.progress.clone(), ring.moments.clone());
     let hook = ring.clone();
     runner.on_checkpoint = Some(Arc::new(move |memory, progress| hook.target(memory, progress)));
@@ -145,7 +154,7 @@ fn ring(workload: Workload) {
     let failure = ring.failure.lock().clone();
     assert!(failure.is_none(), "{}", failure.unwrap_or_default());
     let states = ring.states.load(Ordering::Relaxed);
-    println!("{}: {calls} calls, {seeds} images each, {states} crash states", workload.name);
+    println!("{}: {calls} calls, {ahead} bytes ahead, {seeds} images each, {states} crash states", workload.name);
     assert!(ring.only.is_some() || wanted.is_some() || states >= STATES, "only {states} crash states");
     let pieces = ring.pieces.load(Ordering::Relaxed);
     assert!(ring.only.is_some() || workload.recovery_memory.is_none() || pieces > 3, "recoveries wrote {pieces} tables at most");

@@ -71,6 +71,8 @@ impl Image {
         let workload = Arc::new(workload);
         let model = Arc::new(Model::new(&workload.steps));
         let memory = Arc::new(MemoryStore::new());
+        // As in a directory, but few.
+        memory.set_ahead(256);
         let mut runner = Runner::new(&workload, &model, memory.clone());
         runner.identity = identity;
         runner.open().expect("open");

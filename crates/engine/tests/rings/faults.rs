@@ -65,6 +65,8 @@ enum Handle {
 impl Trial {
     fn new(workload: &Arc<Workload>, model: &Arc<Model>, plan: Plan, at: u64) -> Self {
         let memory = Arc::new(MemoryStore::new());
+        // As in a directory.
+        memory.set_ahead(4096);
         let store = Arc::new(FaultStore::new(memory.clone()));
         let hit: Arc<Mutex<Option<Operation>>> = Arc::default();
         match plan {

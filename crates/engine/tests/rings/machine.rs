@@ -29,6 +29,12 @@ impl Machine {
         Machine { primary: memory(), tiers: (0..tiers).map(|_| memory()).collect() }
     }
 
+    /// Zeros are written ahead of the log, up to a multiple of `bytes`, as in a directory.
+    pub fn ahead(self, bytes: u64) -> Self {
+        self.primary.set_ahead(bytes);
+        self
+    }
+
     fn map(&self, make: impl Fn(usize, &MemoryStore) -> MemoryStore) -> Machine {
         let tiers = self.tiers.iter().enumerate().map(|(n, store)| Arc::new(make(n + 1, store))).collect();
         Machine { primary: Arc::new(make(0, &self.primary)), tiers }
