@@ -29,6 +29,7 @@ use crate::persist::manifest::replace_manifest;
 use base::Task;
 use files::{Increment, Shared};
 use journal::Journal;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +37,10 @@ use std::thread::{Builder, JoinHandle};
 
 /// Milliseconds after a failure before the next attempt.
 const RETRY_MS: u64 = 30_000;
+
+/// Prefix of the reserved keys that hold a long string while it is written to the log in parts, until `RENAME` gives it to its key. Readers
+/// of a log remove reserved keys that are left at its end.
+pub const PARTS: &[u8] = b"\0sinterdb:parts:";
 
 /// What a thread says at its end: the size of the base that it has written, or why it has not.
 type Ending = Result<u64, String>;
@@ -98,6 +103,10 @@ pub struct AppendLog {
     journal: Journal,
     /// The number that files were given last.
     number: u64,
+    epoch: u64,
+    /// Sessions whose strings are being written in parts, without which a new base begins, and whether one is due that waits for them.
+    in_parts: BTreeSet<u64>,
+    is_held_back: bool,
     /// The increment that the manifest lists.
     current: Option<Increment>,
     /// Bytes of its base, and of both when that was written.
@@ -149,6 +158,29 @@ impl AppendLog {
     /// What is done has to be noted with [`AppendLog::put`].
     pub fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// Counts moments from which on effects noted before cannot be built upon: a file begins that lacks them, or whole databases change.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whole databases have changed.
+    pub fn begin_epoch(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// A session begins to write a string in parts, and no base begins until [`AppendLog::end_parts`]; false: one is due, and comes first.
+    pub fn begin_parts(&mut self, session: u64) -> bool {
+        if !self.is_held_back {
+            self.in_parts.insert(session);
+        }
+        self.in_parts.contains(&session)
+    }
+
+    /// The string of a session is written, or given up.
+    pub fn end_parts(&mut self, session: u64) {
+        self.in_parts.remove(&session);
     }
 
     /// Notes an effect of the request that runs: a command that has it again.
@@ -297,13 +329,17 @@ impl AppendLog {
     /// The time has come for a new base.
     fn is_due(&mut self, growth: &Growth) -> bool {
         self.leaving.retain(|thread| !thread.is_finished());
+        self.is_held_back = false;
         if self.rewriting.is_some() || !self.leaving.is_empty() {
             return false;
         }
         let (size, first) = self.sizes();
         let percentage = u128::from(size) * 100 / u128::from(first.max(1));
         let has_grown = growth.percentage > 0 && size > growth.least && percentage >= 100 + u128::from(growth.percentage);
-        self.is_asked || self.now >= self.not_before && (has_grown || self.current.is_none())
+        let is_due = self.is_asked || self.now >= self.not_before && (has_grown || self.current.is_none());
+        // A new increment lacks the parts so far: they would be written again and again while a long string makes the log grow.
+        self.is_held_back = is_due && self.current.is_some() && !self.in_parts.is_empty();
+        is_due && !self.is_held_back
     }
 
     fn begin_rewriting(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
@@ -316,6 +352,7 @@ impl AppendLog {
         keyspace.trace(true);
         self.is_on = true;
         self.journal.begin_file();
+        self.begin_epoch();
         let (shared, stops) = (self.shared.clone(), Arc::new(AtomicBool::new(false)));
         {
             let mut files = shared.lock();

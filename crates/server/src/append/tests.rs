@@ -242,3 +242,31 @@ fn it_grows_by_a_share_of_what_it_was() {
     set(&mut log, &mut keyspace, b"a").unwrap();
     log.stop();
 }
+
+/// A new increment would lack the parts of a long string that are written, which is begun anew then: without end if it makes the log grow.
+#[test]
+fn a_base_waits_for_strings_in_parts_and_they_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = begun(folder.path());
+    let grows = Growth { percentage: 1, least: 0 };
+    assert!(log.begin_parts(1) && log.begin_parts(2));
+    set(&mut log, &mut keyspace, b"a").unwrap();
+    let epoch = log.epoch();
+    for asks in [false, true] {
+        assert!(!asks || log.rewrite());
+        assert!(log.turn(&mut keyspace, &grows, 2000).is_empty() && log.rewriting.is_none());
+        assert!(log.begin_parts(1) && !log.begin_parts(3), "what has not begun comes later");
+    }
+    log.end_parts(1);
+    assert!(log.turn(&mut keyspace, &grows, 2000).is_empty() && log.rewriting.is_none() && log.epoch() == epoch);
+    log.end_parts(2);
+    log.turn(&mut keyspace, &grows, 2000);
+    assert!(log.is_rewriting() && log.epoch() > epoch && log.begin_parts(3));
+    settle(&mut log, &mut keyspace, 2000);
+    // What heals a broken log does not wait.
+    log.current = Some(full());
+    assert!(set(&mut log, &mut keyspace, b"b").is_err());
+    log.turn(&mut keyspace, &NEVER, 3000);
+    assert!(log.is_rewriting());
+    log.stop();
+}

@@ -1,10 +1,11 @@
 //! Strings as bits.
 
 use super::arguments::{integer, integer_or, is};
+use super::steps::{Task, inside};
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::bits::{self, Field, Operation, Overflow, TOUCHED};
-use crate::keyspace::{self, LONGEST_STRING as LONGEST, StringEdit};
+use crate::keyspace::{self, LONGEST_STRING as LONGEST, StringEdit, StringReader, check_key};
 use crate::number::parse_integer;
 use std::ops::ControlFlow;
 
@@ -109,13 +110,21 @@ fn range(start: i64, end: i64, length: u64, in_bits: bool) -> (u64, u64) {
     (bits(start), bits(end + 1))
 }
 
-/// What of the bits from one up to another lies in a part of the string that begins at a byte, counted from there.
-fn inside(at: u64, part: &[u8], from: u64, to: u64) -> (u64, u64) {
-    let bits = part.len() as u64 * 8;
-    (from.saturating_sub(at * 8).min(bits), to.saturating_sub(at * 8).min(bits))
+/// A reader of the bytes that hold a range of bits of the string whose length was asked for last, and its first byte; `None`: the range is
+/// short enough to be read at once.
+fn reader_of_many(context: &mut Context, (from, to): (u64, u64)) -> Result<Option<(StringReader, u64)>, Failure> {
+    let (from, to) = (from / 8, to.div_ceil(8));
+    if !context.is_long(to.saturating_sub(from)) {
+        return Ok(None);
+    }
+    Ok(Some((context.keyspace.part_reader(from, to)?, from)))
 }
 
 fn bitcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if let Some(number) = context.found_in_steps() {
+        context.reply.integer(number.unwrap_or(0).cast_signed());
+        return Ok(());
+    }
     let (db, key) = (context.db(), arguments[1]);
     let found = context.keyspace.string_length(db, key)?;
     let (from, to) = match (found, &arguments[2..]) {
@@ -127,10 +136,13 @@ fn bitcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         _ => return Err(SYNTAX),
     };
+    if let Some((reader, at)) = reader_of_many(context, (from, to))? {
+        return Err(context.begin(Task::Count { reader, at, bits: (from, to), number: 0 }, &[]));
+    }
     let mut number = 0;
     if from < to {
         context.keyspace.walk_string(from / 8, to.div_ceil(8), &mut |at, part| {
-            let (from, to) = inside(at, part, from, to);
+            let (from, to) = inside(at, part, (from, to));
             number += bits::count_between(part, from, to);
             ControlFlow::Continue(())
         })?;
@@ -145,6 +157,10 @@ fn bitpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         1 => true,
         _ => return Err(Failure::fixed("ERR The bit argument must be 1 or 0.")),
     };
+    if let Some(found) = context.found_in_steps() {
+        context.reply.integer(found.map_or(-1, u64::cast_signed));
+        return Ok(());
+    }
     let (db, key) = (context.db(), arguments[1]);
     let Some(length) = context.keyspace.string_length(db, key)? else {
         // Zeros without end.
@@ -160,16 +176,19 @@ fn bitpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let in_bits = is_in_bits(unit)?;
     let last = end.map(|end| integer(end)).transpose()?;
     let (from, to) = range(start, last.unwrap_or(-1), length, in_bits);
+    // Where no end was asked for, the string goes on with zeros.
+    let behind = (!bit && last.is_none() && from < to).then_some(to);
+    if let Some((reader, at)) = reader_of_many(context, (from, to))? {
+        return Err(context.begin(Task::Find { reader, at, bits: (from, to), bit, found: None, behind }, &[]));
+    }
     let mut found = None;
     if from < to {
         context.keyspace.walk_string(from / 8, to.div_ceil(8), &mut |at, part| {
-            let (from, to) = inside(at, part, from, to);
+            let (from, to) = inside(at, part, (from, to));
             found = bits::find(part, bit, from, to).map(|place| at * 8 + place);
             if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
     }
-    // Where no end was asked for, the string goes on with zeros.
-    let behind = (!bit && last.is_none() && from < to).then_some(to);
     context.reply.integer(found.or(behind).map_or(-1, u64::cast_signed));
     Ok(())
 }
@@ -186,6 +205,19 @@ fn bitop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("ERR BITOP NOT must be called with a single source key."));
     }
     let (db, target) = (context.db(), arguments[2]);
+    let mut longest = 0;
+    for key in &arguments[3..] {
+        longest = longest.max(context.keyspace.string_length(db, key)?.unwrap_or(0));
+    }
+    if let Some((length, _)) = context.built()? {
+        context.set_prepared((db, target), None, false)?;
+        context.reply.integer(length.cast_signed());
+        return Ok(());
+    }
+    if context.is_long(longest) {
+        check_key(target)?;
+        return combine_in_steps(context, &arguments[3..], operation);
+    }
     let mut result = context.keyspace.string(db, arguments[3])?.unwrap_or_default().to_vec();
     match operation {
         None => result.iter_mut().for_each(|byte| *byte = !*byte),
@@ -202,6 +234,18 @@ fn bitop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     context.reply.count(result.len());
     Ok(())
+}
+
+fn combine_in_steps(context: &mut Context, keys: &[&[u8]], operation: Option<Operation>) -> Outcome {
+    let db = context.db();
+    let mut sources = Vec::with_capacity(keys.len());
+    for key in keys {
+        let length = context.keyspace.string_length(db, key)?.unwrap_or(0);
+        sources.push(context.keyspace.part_reader(0, length)?);
+    }
+    let to = context.keyspace.begin_upload();
+    let watched: Vec<(usize, &[u8])> = keys.iter().map(|key| (db, *key)).collect();
+    Err(context.begin(Task::Combine { sources, operation, to }, &watched))
 }
 
 /// What is done to a field.

@@ -2,10 +2,11 @@
 
 use super::arguments::{Rest, integer, is};
 use super::table::{DANGEROUS, DENYOOM, READ, Run, WRITE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
+use super::{Command, Context, Failure, Group, LaterString, Outcome, SYNTAX};
+use crate::keyspace::check_key;
 use crate::log::Level;
-use crate::persist::{LoadError, Pieces, SaveError, dump as dump_value, load};
-use crate::rdb::{Element, Input, StreamElement, open_value, read_value};
+use crate::persist::{LoadError, LongDump, Pieces, SaveError, dump as dump_value, load};
+use crate::rdb::{END_OF_VALUE, Element, Input, StreamElement, long_value, open_value, read_value};
 use std::fmt::Display;
 
 const fn dumps(name: &'static str, arity: i32, run: Run) -> Command {
@@ -20,6 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Make a key of what DUMP gave", "O(n), n being the number of elements"),
 ];
 
+const WRONG: Failure = Failure::fixed("ERR DUMP payload version or checksum are wrong");
 const BAD_FORMAT: Failure = Failure::fixed("ERR Bad data format");
 
 impl From<SaveError> for Failure {
@@ -37,6 +39,14 @@ fn dump(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.null();
         return Ok(());
     };
+    if head.is_in_pieces()
+        && let Some(reader) = context.keyspace.string_reader(0, head.count)
+    {
+        let dump = LongDump::new(reader)?;
+        let place = context.reply.bulk_later(dump.left());
+        context.session.later.push((place, LaterString::Dump(dump)));
+        return Ok(());
+    }
     let body = context.keyspace.body(&head)?;
     let payload = dump_value(context.keyspace, &head, &body)?;
     context.reply.bulk(&payload);
@@ -88,12 +98,20 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("BUSYKEY Target key name already exists."));
     }
     let ttl = u64::try_from(integer(arguments[2])?).map_err(|_| Failure::fixed("ERR Invalid TTL value, must be >= 0"))?;
-    let payload = open_value(arguments[3]).ok_or(Failure::fixed("ERR DUMP payload version or checksum are wrong"))?;
     let deadline = match ttl {
         0 => None,
         ttl if options.is_absolute => Some(ttl),
         ttl => Some(ttl.saturating_add(context.keyspace.now())),
     };
+    if restore_string(context, key, deadline)? {
+        return ended(context, key, deadline);
+    }
+    let uploaded = match &context.session.uploaded {
+        Some(upload) => context.keyspace.read_upload(upload)?,
+        None => Vec::new(),
+    };
+    let payload = if uploaded.is_empty() { arguments[3] } else { &uploaded };
+    let payload = open_value(payload).ok_or(WRONG)?;
     let loaded = load(context.keyspace, (db, key), deadline, Pieces::Whole, |visit| {
         let mut input = Input::new(payload);
         let kind = input.byte()?;
@@ -111,9 +129,38 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         Err(error @ LoadError::TooLarge) => return Err(Failure::new(format!("ERR {error}"))),
         Ok(false) | Err(LoadError::Format(_) | LoadError::Twice | LoadError::Unowned) => return Err(BAD_FORMAT),
     }
+    ended(context, key, deadline)
+}
+
+/// The key has its value.
+fn ended(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Outcome {
     if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
-        context.keyspace.remove(db, key)?;
+        context.keyspace.remove(context.session.db, key)?;
     }
     context.reply.ok();
     Ok(())
+}
+
+/// Sets a key to the value of the request if that is a string which is in the keyspace already, in steps; false: it is not.
+fn restore_string(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Result<bool, Failure> {
+    check_key(key)?;
+    let Some(upload) = &context.session.uploaded else { return Ok(false) };
+    let (length, mut start, mut end) = (upload.length(), Vec::new(), Vec::new());
+    context.keyspace.upload_reader(upload, 0, END_OF_VALUE)?.read(usize::MAX, &mut start)?;
+    context.keyspace.upload_reader(upload, length.saturating_sub(END_OF_VALUE), length)?.read(usize::MAX, &mut end)?;
+    let Some(value) = long_value(length, &start, &end) else { return Ok(false) };
+    if let Some((_, crc)) = context.built()? {
+        if !value.is_whole(crc) {
+            return Err(WRONG);
+        }
+        let place = (context.db(), key);
+        return context.set_prepared(place, deadline, true);
+    }
+    let (from, to) = value.string;
+    if !context.is_long(to - from) {
+        return Ok(false);
+    }
+    let Some(upload) = &context.session.uploaded else { return Ok(false) };
+    let string = context.keyspace.upload_reader(upload, from, to)?;
+    Err(context.join_behind(value.crc, vec![string], &[]))
 }

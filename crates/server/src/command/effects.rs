@@ -7,7 +7,7 @@
 
 use super::arguments::is;
 use super::table::WRITE;
-use super::{Command, Context, Failure, Server};
+use super::{Command, Context, Failure, Server, steps};
 use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::collections::HashMap;
@@ -87,7 +87,11 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
     if traces.is_empty() && (failed || !command.has(WRITE)) {
         return Ok(());
     }
-    let changes = note_expired(context.server, traces);
+    let mut changes = note_expired(context.server, traces);
+    if !failed && let Some((db, key)) = steps::note_parts(context, &changes)? {
+        changes.retain(|change| !matches!(change, Trace::Key(of, other) if *of == db && *other == key));
+        return note_values(context, &changes, arguments);
+    }
     // A value that came before the log was there is not among the arguments.
     let form = if context.session.is_uploaded { Form::Values } else { form(command, arguments) };
     if failed || changes.is_empty() && form != Form::Always {
@@ -95,7 +99,11 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
     }
     let db = context.session.db;
     match form {
-        Form::Same | Form::Always => context.server.append.put(db, arguments),
+        Form::Same => context.server.append.put(db, arguments),
+        Form::Always => {
+            context.server.append.put(db, arguments);
+            context.server.append.begin_epoch();
+        }
         Form::As(name, from, less) => {
             let rest = arguments.get(from..arguments.len().saturating_sub(less)).unwrap_or_default();
             let words: Vec<&[u8]> = [name.as_bytes()].into_iter().chain(rest.iter().copied()).collect();

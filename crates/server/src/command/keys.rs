@@ -249,9 +249,24 @@ fn copy(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(SAME_OBJECT);
     }
     let is_free = replaces || !context.keyspace.exists(to.0, to.1)?;
-    let copied = is_free && context.keyspace.copy(from, to)?;
+    let copied = is_free && copy_key(context, from, to)?;
     context.reply.integer(i64::from(copied));
     Ok(())
+}
+
+/// Makes a key hold what another holds, a long string in steps.
+fn copy_key(context: &mut Context, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool, Failure> {
+    let Some(head) = context.keyspace.find(from.0, from.1)? else { return Ok(false) };
+    check_key(to.1)?;
+    if context.built()?.is_some() && context.set_prepared(to, head.deadline, false)? {
+        return Ok(true);
+    }
+    if head.is_in_pieces() && context.is_long(head.count) {
+        context.keyspace.string_length(from.0, from.1)?;
+        let all = context.keyspace.part_reader(0, head.count)?;
+        return Err(context.join(vec![all], &[from]));
+    }
+    Ok(context.keyspace.copy(from, to)?)
 }
 
 const OBJECT_HELP: &[&str] = &[

@@ -46,6 +46,7 @@ mod sort;
 mod sorted;
 mod sorted_algebra;
 mod sorted_ranges;
+mod steps;
 mod streams;
 mod streams_groups;
 mod streams_info;
@@ -69,7 +70,8 @@ pub use hub::{Hub, Post, Topic};
 pub use metrics::metrics;
 pub use saving::Saving;
 pub use server::{Rates, Records, Server, Statistics};
-pub use session::{Ended, Session, execute};
+pub use session::{Ended, LaterString, Session, execute};
+pub use steps::{end as end_steps, work};
 pub use table::{Command, Group, TABLE, find};
 
 use crate::keyspace::{self, Collection, Head, Keyspace, Kind};
@@ -95,6 +97,8 @@ pub enum Failure {
     Reply(Cow<'static, [u8]>),
     /// The keyspace refused, or the engine failed.
     Keyspace(keyspace::Error),
+    /// It has none yet: the request goes on in steps.
+    InSteps,
 }
 
 /// What comes of a command whose reply is written.
@@ -122,6 +126,7 @@ impl Failure {
         match self {
             Failure::Reply(text) => Cow::Borrowed(text),
             Failure::Keyspace(error) => Cow::Owned(error.to_string().into_bytes()),
+            Failure::InSteps => Cow::Borrowed(b"ERR the request goes on in steps"),
         }
     }
 

@@ -2,10 +2,12 @@
 
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
+use super::steps::{self, Steps};
 use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
 use super::units::Unit;
 use super::{Context, Failure, Server, clients, effects, events, slowlog, strings, units, unknown_subcommand, wrong_arity};
-use crate::keyspace::{Keyspace, StringReader, Upload};
+use crate::keyspace::{self, Keyspace, StringReader, Upload};
+use crate::persist::LongDump;
 use crate::resp::{Protocol, Writer};
 
 /// Bytes of a name or of arguments that an error repeats.
@@ -94,7 +96,41 @@ pub struct Session {
     /// The value of the request was in the keyspace when the command began.
     pub is_uploaded: bool,
     /// Long strings in the replies of the request that has run, and where in the output each belongs.
-    pub later: Vec<(usize, StringReader)>,
+    pub later: Vec<(usize, LaterString)>,
+    /// Whoever runs its requests also does their steps.
+    pub can_step: bool,
+    /// The request that is worked on in steps.
+    pub(super) steps: Option<Box<Steps>>,
+}
+
+/// A long string in a reply.
+#[derive(Debug)]
+pub enum LaterString {
+    /// As it is.
+    Plain(StringReader),
+    /// As `DUMP` gives it.
+    Dump(LongDump),
+}
+
+impl LaterString {
+    /// Bytes that are still to be read.
+    pub fn left(&self) -> u64 {
+        match self {
+            LaterString::Plain(reader) => reader.left(),
+            LaterString::Dump(dump) => dump.left(),
+        }
+    }
+
+    /// Puts the next bytes behind those in `out`, about so many at most.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> keyspace::Result<()> {
+        match self {
+            LaterString::Plain(reader) => reader.read(most, out),
+            LaterString::Dump(dump) => dump.read(most, out),
+        }
+    }
 }
 
 /// What the connection has to do after a request.
@@ -123,7 +159,8 @@ impl Session {
     pub(super) fn reset(&mut self, server: &Server) {
         // What it speaks with stays the same.
         let library = std::mem::take(&mut self.library);
-        *self = Session { last_command: self.last_command, stays: self.stays, library, ..Session::new(self.id, server) };
+        let (last_command, stays, can_step) = (self.last_command, self.stays, self.can_step);
+        *self = Session { last_command, stays, can_step, library, ..Session::new(self.id, server) };
     }
 
     /// It listens, in a protocol in which messages cannot be told from replies.
@@ -136,13 +173,13 @@ impl Session {
         self.stays
     }
 
-    /// The value that a client has begun to send may go to the keyspace as it comes: `arguments` are those before it. A log or a client
-    /// that is shown whole requests gets them whole.
-    pub fn takes_value(&self, server: &Server, arguments: &[&[u8]]) -> bool {
-        let is_watched = server.append.exists() || server.hub.has_monitors();
-        let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_watched);
+    /// The value of so many bytes that a client has begun to send may go to the keyspace as it comes: `arguments` are those before it. A
+    /// client that is shown whole requests gets them whole, and a log beside those that it can take at once.
+    pub fn takes_value(&self, server: &Server, arguments: &[&[u8]], length: usize) -> bool {
+        let is_shown = server.hub.has_monitors() || server.append.exists() && length as u64 <= steps::AT_ONCE;
+        let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_shown);
         let found = name.and_then(|name| server.configuration.renames.find(name));
-        found.is_some_and(|(_, command)| strings::takes_value(command, arguments.len()))
+        found.is_some_and(|(_, command)| strings::takes_value(command, arguments.len(), length))
     }
 
     /// Memory of a transaction that is being put together, bytes.
@@ -292,6 +329,14 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
         context.keyspace.note_changes();
     }
     let mut result = (unit.command.run)(context, arguments);
+    if matches!(result, Err(Failure::InSteps)) {
+        result = steps::begun(context, number, arguments, start);
+        if result.is_ok() {
+            let ns = context.server.records.stopwatch.since(begun);
+            steps::took(context.session, ns);
+            return Ended::Open;
+        }
+    }
     if context.server.append.is_on() {
         let noted = effects::note(context, unit.command, arguments, result.is_err());
         result = result.and(noted);
@@ -339,12 +384,13 @@ pub(super) fn refused(context: &mut Context, failure: &Failure) {
 /// their commit.
 fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, others): (u64, u64), failed: bool) {
     let server = &mut *context.server;
-    let ns = server.records.stopwatch.since(begun).saturating_sub(others);
+    let last = server.records.stopwatch.since(begun).saturating_sub(others);
+    let ns = last + context.session.steps.as_ref().map_or(0, |steps| steps.spent);
     let now = context.keyspace.now();
     server.took("commit", now, others);
     let unit = units::get(number);
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
-    server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, ns);
+    server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
     // What `EXEC` runs is noted one by one.
     if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {

@@ -1,9 +1,12 @@
 //! Strings.
 
 use super::arguments::{Rest, integer, is, span, wide};
+use super::steps::AT_ONCE;
 use super::table::{DENYOOM, FAST, READ, WRITE};
-use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::{Kind, LONG, LONGEST_STRING as LONGEST, Upload, check_key};
+use super::{
+    Command, Context, Failure, Group, LaterString, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity,
+};
+use crate::keyspace::{Kind, LONG, LONGEST_STRING as LONGEST, StringReader, Upload, check_key};
 use crate::number::{integer_text, parse_integer};
 use crate::wide::Wide;
 
@@ -110,12 +113,24 @@ impl<'a> Ends<'a> {
 }
 
 /// Commands whose value may be in the keyspace before they run, and which of their arguments that is.
-const VALUES: &[(&str, usize)] =
-    &[("append", 2), ("getset", 2), ("mset", 2), ("msetnx", 2), ("psetex", 3), ("set", 2), ("setex", 3), ("setnx", 2), ("setrange", 3)];
+const VALUES: &[(&str, usize)] = &[
+    ("append", 2),
+    ("getset", 2),
+    ("mset", 2),
+    ("msetnx", 2),
+    ("psetex", 3),
+    ("restore", 3),
+    ("set", 2),
+    ("setex", 3),
+    ("setnx", 2),
+    ("setrange", 3),
+];
 
-/// The argument with this number may be in the keyspace before the command runs.
-pub(super) fn takes_value(command: &Command, number: usize) -> bool {
-    VALUES.contains(&(command.name, number))
+/// The argument with this number, of so many bytes, may be in the keyspace before the command runs. A value that becomes a part of another
+/// string may be if that is done in steps.
+pub(super) fn takes_value(command: &Command, number: usize, length: usize) -> bool {
+    let changes_part = ["append", "setrange"].contains(&command.name);
+    VALUES.contains(&(command.name, number)) && (!changes_part || length as u64 > AT_ONCE)
 }
 
 /// How long the request's value is, which may be in the keyspace already.
@@ -126,12 +141,8 @@ fn value_length(context: &Context, value: &[u8]) -> u64 {
 /// Sets a key to the request's value, which may be in the keyspace already.
 fn set_value(context: &mut Context, key: &[u8], value: &[u8], deadline: Option<u64>) -> Outcome {
     let db = context.db();
-    match &context.session.uploaded {
-        Some(upload) => {
-            context.keyspace.set_uploaded(db, key, upload, deadline)?;
-            context.session.uploaded = None;
-        }
-        None => context.keyspace.set_string(db, key, value, deadline)?,
+    if !context.set_prepared((db, key), deadline, true)? {
+        context.keyspace.set_string(db, key, value, deadline)?;
     }
     Ok(())
 }
@@ -159,7 +170,7 @@ fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
 fn reply_part(context: &mut Context, from: u64, to: u64) -> Outcome {
     if let Some(reader) = context.keyspace.string_reader(from, to) {
         let place = context.reply.bulk_later(reader.left());
-        context.session.later.push((place, reader));
+        context.session.later.push((place, LaterString::Plain(reader)));
     } else {
         let part = context.keyspace.string_part(from, to)?;
         context.reply.bulk(&part);
@@ -370,16 +381,22 @@ fn setrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn write_part(context: &mut Context, key: &[u8], from: u64, to: u64, part: &[u8]) -> Outcome {
     let db = context.db();
     let mut uploaded = Vec::new();
-    if let Some(upload) = &context.session.uploaded {
+    if context.session.uploaded.is_some() {
+        let built = context.built()?;
         let old = context.keyspace.string_length(db, key)?.unwrap_or(0);
-        if from == 0 && to >= old {
+        let length = to.max(old);
+        if built.is_some() || from == 0 && to >= old {
             let deadline = context.keyspace.find(db, key)?.and_then(|head| head.deadline);
             set_value(context, key, part, deadline)?;
-            context.reply.integer(to.cast_signed());
+            context.reply.integer(length.cast_signed());
             return Ok(());
         }
-        // The value's pieces would have to begin elsewhere.
-        uploaded = context.keyspace.read_upload(upload)?;
+        if context.is_long(length) {
+            return join_parts(context, key, (from, to), old);
+        }
+        if let Some(upload) = &context.session.uploaded {
+            uploaded = context.keyspace.read_upload(upload)?;
+        }
     }
     let part = if uploaded.is_empty() { part } else { &uploaded };
     let mut length = 0;
@@ -391,6 +408,18 @@ fn write_part(context: &mut Context, key: &[u8], from: u64, to: u64, part: &[u8]
     })?;
     context.reply.integer(length.cast_signed());
     Ok(())
+}
+
+/// The request goes on with what the key is to hold: the value of the request from one place up to another, and around it what the string
+/// holds whose length was asked for last.
+fn join_parts(context: &mut Context, key: &[u8], (from, to): (u64, u64), old: u64) -> Outcome {
+    let before = context.keyspace.part_reader(0, from.min(old))?;
+    let gap = StringReader::zeros(from.saturating_sub(old));
+    let behind = context.keyspace.part_reader(to.min(old), old)?;
+    let Some(upload) = &context.session.uploaded else { return Ok(()) };
+    let value = context.keyspace.upload_reader(upload, 0, u64::MAX)?;
+    let db = context.db();
+    Err(context.join(vec![before, gap, value, behind], &[(db, key)]))
 }
 
 fn add(context: &mut Context, key: &[u8], increment: i64) -> Outcome {

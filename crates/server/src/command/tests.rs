@@ -3,6 +3,7 @@
 
 mod edges;
 mod hot;
+mod steps;
 mod streams;
 
 use super::{Client, Ended, Server, Session, execute, units};

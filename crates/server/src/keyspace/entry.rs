@@ -168,6 +168,11 @@ impl Head {
         self.kind == Kind::String && self.id != 0
     }
 
+    /// Its elements, or pieces, have this id.
+    pub fn has_id(&self, id: u64) -> bool {
+        self.id == id
+    }
+
     /// A collection that has lost its last element, and is gone for that: a stream stays, with its last id and its groups.
     pub(super) fn is_gone(&self) -> bool {
         self.count == 0 && self.kind != Kind::Stream

@@ -58,27 +58,51 @@ pub struct Upload {
 }
 
 impl Upload {
+    /// The id that the string has, and keeps when a key holds it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Bytes that have come.
     pub fn length(&self) -> u64 {
         self.pieces * PIECE as u64 + self.rest.len() as u64
     }
 }
 
+/// Where a [`StringReader`] finds its bytes.
+enum Source {
+    /// Pieces of the string with this id.
+    Pieces(Box<Turn>, u64),
+    /// Memory.
+    Bytes(Vec<u8>),
+    /// Nowhere: all of them are zero.
+    Zeros,
+}
+
 /// A string, or a part of one, as it was at a moment.
 pub struct StringReader {
-    turn: Turn,
-    id: u64,
+    source: Source,
     at: u64,
     to: u64,
 }
 
 impl std::fmt::Debug for StringReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "StringReader({}, {}..{})", self.id, self.at, self.to)
+        write!(f, "StringReader({}..{})", self.at, self.to)
     }
 }
 
 impl StringReader {
+    /// Reads a string that is in memory.
+    pub fn of(bytes: Vec<u8>) -> StringReader {
+        StringReader { at: 0, to: bytes.len() as u64, source: Source::Bytes(bytes) }
+    }
+
+    /// Reads so many zeros.
+    pub fn zeros(length: u64) -> StringReader {
+        StringReader { at: 0, to: length, source: Source::Zeros }
+    }
+
     /// Bytes that are still to be read.
     pub fn left(&self) -> u64 {
         self.to - self.at
@@ -87,10 +111,18 @@ impl StringReader {
     /// Puts the next bytes behind those in `out`, at most so many.
     pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> Result<()> {
         let to = self.to.min(self.at.saturating_add(most as u64));
-        walk_pieces(&self.turn, self.id, self.at, to, &mut |_, part| {
-            out.extend_from_slice(part);
-            ControlFlow::Continue(())
-        })?;
+        let length = usize::try_from(to - self.at).unwrap_or(usize::MAX);
+        match &self.source {
+            Source::Pieces(turn, id) => walk_pieces(turn, *id, self.at, to, &mut |_, part| {
+                out.extend_from_slice(part);
+                ControlFlow::Continue(())
+            })?,
+            Source::Bytes(bytes) => {
+                let there = usize::try_from(self.at).ok().and_then(|at| bytes.get(at..)?.get(..length));
+                out.extend_from_slice(there.unwrap_or_default());
+            }
+            Source::Zeros => out.resize(out.len() + length, 0),
+        }
         self.at = to;
         Ok(())
     }
@@ -165,23 +197,28 @@ impl Keyspace {
         Ok(())
     }
 
+    /// A reader of the bytes `from..to` of a string that was uploaded, cut at its end.
+    ///
+    /// # Errors
+    /// As [`Keyspace::set_uploaded`].
+    pub fn upload_reader(&mut self, upload: &Upload, from: u64, to: u64) -> Result<StringReader> {
+        if upload.losses != self.losses {
+            return Err(Error::Lost);
+        }
+        put_piece(&mut self.turn, upload.id, upload.pieces, &upload.rest);
+        let to = to.min(upload.length());
+        Ok(self.pieces_reader(upload.id, from.min(to), to))
+    }
+
     /// All of an upload, for what needs it whole.
     ///
     /// # Errors
     /// As [`Keyspace::set_uploaded`].
-    pub fn read_upload(&self, upload: &Upload) -> Result<Vec<u8>> {
-        if upload.losses != self.losses {
-            return Err(Error::Lost);
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(upload.length()).unwrap_or(0));
-        // Nobody else reads these blocks, so they are not to push others out of the cache.
-        let to = upload.pieces * PIECE as u64;
-        let turn = self.turn.of_now(Room::Elements, &layout::pieces(upload.id, 0, to));
-        walk_pieces(&turn, upload.id, 0, to, &mut |_, part| {
-            bytes.extend_from_slice(part);
-            ControlFlow::Continue(())
-        })?;
-        bytes.extend_from_slice(&upload.rest);
+    pub fn read_upload(&mut self, upload: &Upload) -> Result<Vec<u8>> {
+        let mut reader = self.upload_reader(upload, 0, u64::MAX)?;
+        let length = usize::try_from(reader.left()).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(length);
+        reader.read(length, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -230,7 +267,23 @@ impl Keyspace {
         if to.saturating_sub(from) < LONG as u64 {
             return None;
         }
-        let turn = self.turn.of_now(Room::Elements, &layout::pieces(head.id, from, to));
-        Some(StringReader { turn, id: head.id, at: from, to })
+        Some(self.pieces_reader(head.id, from, to))
+    }
+
+    fn pieces_reader(&self, id: u64, from: u64, to: u64) -> StringReader {
+        let turn = self.turn.of_now(Room::Elements, &layout::pieces(id, from, to));
+        StringReader { source: Source::Pieces(Box::new(turn), id), at: from, to }
+    }
+
+    /// A reader of the bytes `from..to` of the string whose length was asked for last, cut at its end; of none if there is no such key.
+    /// What does not lie in pieces is copied.
+    pub fn part_reader(&mut self, from: u64, to: u64) -> Result<StringReader> {
+        match self.known_string().filter(Head::is_in_pieces) {
+            Some(head) => {
+                let to = to.min(head.count);
+                Ok(self.pieces_reader(head.id, from.min(to), to))
+            }
+            None => Ok(StringReader::of(self.string_part(from, to)?.into_owned())),
+        }
     }
 }

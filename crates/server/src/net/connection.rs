@@ -8,7 +8,7 @@
 
 use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
-use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, execute, give_up, resume};
+use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, end_steps, execute, give_up, resume, work};
 use crate::keyspace::{EXPECTED_MAX, Keyspace, LONG, LONGEST_STRING, Upload};
 use crate::log::Level;
 use crate::resp::{Coming, Limits, Parser, REPLIES_MAX, Writer};
@@ -124,7 +124,8 @@ pub(super) enum Handled {
 }
 
 impl Connection {
-    pub fn new(stream: Stream, session: Session, now: u64) -> Self {
+    pub fn new(stream: Stream, mut session: Session, now: u64) -> Self {
+        session.can_step = true;
         Connection {
             stream,
             session,
@@ -180,7 +181,12 @@ impl Connection {
 
     /// Nothing more is read for now.
     fn is_full(&self) -> bool {
-        self.is_paused() || self.is_held_up() && self.input.len() >= INPUT_WAITING
+        self.is_paused() || (self.is_held_up() || self.session.is_in_steps()) && self.input.len() >= INPUT_WAITING
+    }
+
+    /// It says nothing because it waits for the server.
+    pub fn is_waiting(&self) -> bool {
+        self.is_held_up() || self.session.is_in_steps()
     }
 
     /// There is something to be read now.
@@ -190,13 +196,14 @@ impl Connection {
 
     /// There is something to be read, handled or sent now.
     pub fn has_work(&self) -> bool {
-        let can_handle = self.has_waiting && !self.is_paused() && !self.is_held_up() && !self.is_ending && !self.is_dead;
+        let can_handle =
+            self.has_waiting && (!self.is_paused() || self.session.is_in_steps()) && !self.is_held_up() && !self.is_ending && !self.is_dead;
         can_handle || self.takes_more || self.can_read()
     }
 
     /// A client that waits and is gone: nothing must be removed for it.
     pub fn check_shut(&mut self) {
-        self.is_dead |= self.is_shut && self.session.is_waiting() && self.is_full();
+        self.is_dead |= self.is_shut && (self.session.is_waiting() || self.session.is_in_steps()) && self.is_full();
     }
 
     /// What it has sent is handled in the next turn.
@@ -233,7 +240,16 @@ impl Connection {
         self.has_waiting = false;
         server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
-            if self.is_paused() || server.last_ended() >= until {
+            let is_over = server.last_ended() >= until;
+            // Work in steps also goes on for a client that does not read: others may wait for its end.
+            if self.session.is_in_steps() && !is_over {
+                match self.work(keyspace, server, until) {
+                    Some(Handled::All) => break,
+                    Some(handled) => return handled,
+                    None => continue,
+                }
+            }
+            if is_over || self.is_paused() {
                 self.has_waiting = true;
                 break;
             }
@@ -289,7 +305,7 @@ impl Connection {
         {
             let mut before: [&[u8]; VALUE_MOST] = [&[]; VALUE_MOST];
             before.iter_mut().zip(self.parser.arguments(waiting)).for_each(|(slot, argument)| *slot = argument);
-            if before.get(..number).is_some_and(|before| self.session.takes_value(server, before)) {
+            if before.get(..number).is_some_and(|before| self.session.takes_value(server, before, length)) {
                 self.parser.divert();
                 self.upload = Some(keyspace.begin_upload());
             }
@@ -305,9 +321,42 @@ impl Connection {
         true
     }
 
-    /// The value that has come in part, if the keyspace has it.
-    pub fn take_upload(&mut self) -> Option<Upload> {
-        self.upload.take()
+    /// Does a share of the work on a request that is done in steps; `None`: the next one may be run.
+    fn work(&mut self, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Option<Handled> {
+        self.has_waiting = true;
+        let command = self.session.stepped().and_then(|name| server.command(name));
+        if command.is_some_and(|command| {
+            server.is_short_of_room && self.session.would_write(command) || server.pause.concerns(&self.session, command, keyspace.now())
+        }) {
+            self.is_postponed = true;
+            return Some(Handled::All);
+        }
+        self.drop_sent_of_many();
+        let before = self.output.len();
+        keyspace.note_unsynced(server.configuration.fsync == Fsync::Always);
+        keyspace.take_needs();
+        let ended = work(keyspace, server, &mut self.session, until, &mut self.output);
+        self.later.add(self.session.later.drain(..), self.output.len());
+        self.needs = self.needs.max(keyspace.take_needs());
+        self.turn_replies += usize::from(self.output.len() > before);
+        self.is_ending |= ended == Ended::Closes;
+        if ended == Ended::EngineFailed {
+            return Some(Handled::EngineFailed);
+        }
+        self.check_output(server, keyspace.now());
+        if server.has_orders() || keyspace.has_ready() || keyspace.uncommitted() > TURN_BYTES {
+            return Some(Handled::Others);
+        }
+        // The next steps are for the next turn.
+        self.session.is_in_steps().then_some(Handled::All)
+    }
+
+    /// Drops what a client leaves unfinished that goes.
+    pub fn abandon(&mut self, keyspace: &mut Keyspace, server: &mut Server) {
+        if let Some(upload) = self.upload.take() {
+            keyspace.drop_upload(&upload);
+        }
+        end_steps(keyspace, server, &mut self.session);
     }
 
     /// Tells the keyspace for which keys the next requests ask, if there is more than one.
@@ -440,10 +489,9 @@ impl Connection {
         self.session.uploaded = self.upload.take();
         self.session.is_uploaded = self.session.uploaded.is_some();
         let ended = execute(keyspace, server, &mut self.session, arguments, &mut self.output);
-        if let Some(unused) = self.session.uploaded.take() {
-            keyspace.drop_upload(&unused);
+        if !self.session.is_in_steps() {
+            end_steps(keyspace, server, &mut self.session);
         }
-        self.session.is_uploaded = false;
         self.later.add(self.session.later.drain(..), self.output.len());
         self.needs = self.needs.max(keyspace.take_needs());
         self.turn_replies += usize::from(self.output.len() > before);

@@ -4,7 +4,8 @@
 //! length takes one stage of memory (`STAGE`), and the next stage is read only when the client has taken the one before.
 
 use super::stream::Stream;
-use crate::keyspace::{self, StringReader};
+use crate::command::LaterString;
+use crate::keyspace;
 use std::collections::VecDeque;
 use std::io;
 
@@ -24,7 +25,7 @@ pub(super) enum Failed {
 #[derive(Debug)]
 struct Later {
     place: usize,
-    reader: StringReader,
+    reader: LaterString,
 }
 
 /// Strings that are still to be sent, in the order of their places.
@@ -38,7 +39,7 @@ pub(super) struct LaterStrings {
 
 impl LaterStrings {
     /// Adds strings of replies that are in the output, which ends at `end`.
-    pub fn add(&mut self, strings: impl Iterator<Item = (usize, StringReader)>, end: usize) {
+    pub fn add(&mut self, strings: impl Iterator<Item = (usize, LaterString)>, end: usize) {
         self.strings.extend(strings.filter(|(place, _)| *place < end).map(|(place, reader)| Later { place, reader }));
     }
 

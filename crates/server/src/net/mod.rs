@@ -308,6 +308,10 @@ impl Net {
         }
         self.server.event(Level::Notice, "stopping", &[("clients", &self.connections.len())]);
         self.saves.stop();
+        // Work in steps ends here, and the log beside gets `DEL` for the parts that it has.
+        let unfinished = self.connections.iter().filter(|(_, connection)| connection.session.is_in_steps());
+        unfinished.map(|(id, _)| *id).collect::<Vec<_>>().into_iter().for_each(|id| self.remove(id));
+        self.commit();
         self.server.append.stop();
         drop(self.metrics.take());
         self.syncs.stop();
@@ -617,9 +621,7 @@ impl Net {
             // Closing does it, too.
             let _ = self.poll.registry().deregister(connection.stream.source());
             self.held -= connection.held;
-            if let Some(upload) = connection.take_upload() {
-                self.keyspace.drop_upload(&upload);
-            }
+            connection.abandon(&mut self.keyspace, &mut self.server);
             self.keyspace.unwatch(id);
             self.keyspace.unwait(id);
             self.server.hub.leave(id);
@@ -693,8 +695,7 @@ impl Net {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             let idle = now.saturating_sub(connection.active);
             let gives_back = idle >= ticking::IDLE_MS && connection.rest();
-            let is_held_up = connection.session.is_waiting() || connection.is_postponed;
-            let is_silent_for_a_reason = is_held_up || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
+            let is_silent_for_a_reason = connection.is_waiting() || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
             if connection.is_known() {
                 connection.known = now;
             }

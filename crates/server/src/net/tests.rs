@@ -1,6 +1,8 @@
 //! What a turn does, counted: for the request of one client it must not matter how many others are connected and say nothing.
 #![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
+mod steps;
+
 use super::*;
 use crate::command::{Configuration, Topic};
 use crate::testing::certificates::Authority;

@@ -1,8 +1,8 @@
 //! From keys to Redis's format: single values, and files.
 
 use super::streams;
-use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind};
-use crate::rdb::{Output, STRING_MAX, Version, kind, stream_kind};
+use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind, StringReader};
+use crate::rdb::{END_OF_VALUE, Output, STRING_MAX, Version, crc64, kind, stream_kind};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -118,6 +118,10 @@ fn write_pieces<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head)
     }
 }
 
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, "the value would take more than 512 MiB")
+}
+
 /// Memory that takes no more than a string may have.
 #[derive(Default)]
 struct Bounded(Vec<u8>);
@@ -125,7 +129,7 @@ struct Bounded(Vec<u8>);
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if (self.0.len() as u64).saturating_add(bytes.len() as u64) > STRING_MAX {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the value would take more than 512 MiB"));
+            return Err(too_long());
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -147,6 +151,56 @@ pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Er
     out.kind(kind_of(head, version))?;
     write_value(&mut out, version, keyspace, head, body)?;
     Ok(out.end_of_value(version)?.0)
+}
+
+/// A long string as `DUMP` gives it, which is read a part at a time.
+#[derive(Debug)]
+pub struct LongDump {
+    /// What stands before the string, until it is read.
+    start: Vec<u8>,
+    string: StringReader,
+    crc: u64,
+    left: u64,
+}
+
+impl LongDump {
+    /// # Errors
+    /// It would be longer than a string may be.
+    pub fn new(string: StringReader) -> Result<LongDump, Error> {
+        let mut out = Output::new(Bounded::default());
+        out.kind(kind::STRING)?;
+        out.length(string.left())?;
+        let start = out.into_inner().0;
+        let left = start.len() as u64 + string.left() + END_OF_VALUE;
+        if left > STRING_MAX {
+            return Err(too_long().into());
+        }
+        Ok(LongDump { start, string, crc: 0, left })
+    }
+
+    /// Bytes that are still to be read.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Puts the next bytes behind those in `out`: so many of the string at most, and what stands before and behind it.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> keyspace::Result<()> {
+        let before = out.len();
+        out.append(&mut self.start);
+        self.string.read(most, out)?;
+        self.crc = crc64(self.crc, out.get(before..).unwrap_or_default());
+        if self.string.left() == 0 && self.left > 0 {
+            let version = Version::Nine.number().to_le_bytes();
+            self.crc = crc64(self.crc, &version);
+            out.extend_from_slice(&version);
+            out.extend_from_slice(&self.crc.to_le_bytes());
+        }
+        self.left -= (out.len() - before) as u64;
+        Ok(())
+    }
 }
 
 /// Writes all keys that have not ended; says how many they are.

@@ -134,12 +134,57 @@ impl<W: Write> Output<W> {
         Ok(self.to)
     }
 
+    /// The target as it is now.
+    pub fn into_inner(self) -> W {
+        self.to
+    }
+
     /// The end of a single value, as `DUMP` gives it.
     pub fn end_of_value(mut self, version: Version) -> io::Result<W> {
         self.bytes(&version.number().to_le_bytes())?;
         self.to.write_all(&self.crc.to_le_bytes())?;
         Ok(self.to)
     }
+}
+
+/// Bytes of the end of a single value: the version and the checksum.
+pub const END_OF_VALUE: u64 = 10;
+/// Bytes with which a value begins that is a long string, at most: type and length.
+const START_OF_STRING: usize = 10;
+
+/// A single value that is a string as it is, by its first and last bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LongValue {
+    /// Where the string begins, and where it ends.
+    pub string: (u64, u64),
+    /// The checksum of what stands before the string.
+    pub crc: u64,
+    /// The version, and the checksum of all before it.
+    end: [u8; END_OF_VALUE as usize],
+}
+
+impl LongValue {
+    /// The checksum of all up to the end of the string is this one: the value is not damaged, and its version is known.
+    pub fn is_whole(&self, crc: u64) -> bool {
+        let (version, stored) = self.end.split_at(2);
+        let version: [u8; 2] = version.try_into().unwrap_or_default();
+        u32::from(u16::from_le_bytes(version)) <= super::NEWEST && stored == crc64(crc, &version).to_le_bytes()
+    }
+}
+
+/// What [`Output::end_of_value`] has ended, of so many bytes, if it is a string as it is: `start` and `end` are its first and its last
+/// bytes, ten of each.
+pub fn long_value(length: u64, start: &[u8], end: &[u8]) -> Option<LongValue> {
+    let (kind, head) = start.split_first()?;
+    let (bytes, at) = match head {
+        [0x80, rest @ ..] => (u64::from(u32::from_be_bytes(*rest.first_chunk()?)), 6),
+        [0x81, rest @ ..] => (u64::from_be_bytes(*rest.first_chunk()?), START_OF_STRING),
+        _ => return None,
+    };
+    let from = at as u64;
+    let is_all = from.checked_add(bytes).and_then(|to| to.checked_add(END_OF_VALUE)) == Some(length);
+    let (crc, end) = (crc64(0, start.get(..at)?), end.try_into().ok()?);
+    (*kind == super::kind::STRING && is_all).then_some(LongValue { string: (from, from + bytes), crc, end })
 }
 
 /// The value inside what [`Output::end_of_value`] has ended; `None`: it is none, or of a version that is not known, or damaged.

@@ -4,11 +4,13 @@ use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
 use super::log::{Log, Next, Stopped};
 use super::rdb::{NO_PARTS, Visitor, Where, printable, rest, walk};
+use crate::append::PARTS;
 use crate::command::{Command, Ended, Server, Session, execute, find};
 use crate::keyspace::{self, DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
 use crate::rdb::{Element, Key, Reader, Record, StreamElement};
 use sinterdb::WriteOptions;
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
@@ -162,8 +164,15 @@ impl Found {
 
     fn load_into(self, keyspace: &mut Keyspace, now: u64) -> Result<Report> {
         keyspace.keep_ended(true);
-        let mut loader =
-            Loader { keyspace, server: Server::default(), report: self.report, now, keeps_ended: self.is_log, skips: self.skips };
+        let mut loader = Loader {
+            keyspace,
+            server: Server::default(),
+            report: self.report,
+            now,
+            keeps_ended: self.is_log,
+            skips: self.skips,
+            parts: BTreeSet::new(),
+        };
         self.files.iter().try_for_each(|path| loader.load_file(path))?;
         loader.keyspace.keep_ended(false);
         loader.end()
@@ -210,6 +219,8 @@ struct Loader<'k> {
     /// Keys that have ended are loaded all the same.
     keeps_ended: bool,
     skips: bool,
+    /// Keys to which the log has written strings in parts.
+    parts: BTreeSet<Vec<u8>>,
 }
 
 /// Counts what is in a file, and finds what is wrong with it.
@@ -310,6 +321,9 @@ impl Loader<'_> {
                 self.report.commands += 1;
                 continue;
             }
+            if let Some(key) = arguments.get(1).filter(|key| key.starts_with(PARTS)) {
+                self.parts.insert(key.to_vec());
+            }
             reply.clear();
             let errors = self.server.statistics.errors;
             let ended = execute(self.keyspace, &mut self.server, &mut session, &arguments, &mut reply);
@@ -328,8 +342,11 @@ impl Loader<'_> {
         if self.keyspace.uncommitted() > COMMIT { self.keyspace.commit(&WriteOptions::default()) } else { Ok(()) }
     }
 
-    /// Removes what has ended, and counts what is there.
+    /// Removes what has ended, and parts of strings that no key has got, and counts what is there.
     fn end(mut self) -> Result<Report> {
+        for key in std::mem::take(&mut self.parts) {
+            (0..DATABASES).try_for_each(|db| self.keyspace.remove(db, &key).map(drop))?;
+        }
         loop {
             let removed = self.keyspace.remove_expired(EXPIRED_AT_ONCE)?;
             self.report.expired += removed as u64;

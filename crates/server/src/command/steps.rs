@@ -1,0 +1,406 @@
+//! Requests whose work on long strings takes many event-loop iterations.
+//!
+//! A handler that finds such work begins a [`Task`] and returns [`Failure::InSteps`]: nothing is written to the keyspace by then, and the
+//! reply is taken back. From then on the client's further requests wait, and each iteration does a part of the task. When the task is
+//! done, the request is run again, and its handler finds the result: a number, or a string that no key names yet. The second run makes
+//! all decisions that depend on keys, so the change of a key, and the messages about it, belong to one iteration. A string is made of the
+//! values that its source keys hold when the task begins. If one of them changes meanwhile, the task begins again; after [`ATTEMPTS`]
+//! attempts the work is done at once. A number is that of the moment when the request came.
+//!
+//! The log beside (`append`) takes a long string in parts, too, before the key gets it: `SET` and `APPEND` of a reserved key, and at last
+//! `RENAME`, which has the effect of the request. `DEL` follows parts that nobody needs any more.
+//!
+//! Transactions, and sessions without a network, do all work at once.
+
+use super::acl::Request;
+use super::session::{Replies, call, check_append_log, refused};
+use super::table::WRITE;
+use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_expired, units};
+use crate::append::{AppendLog, PARTS};
+use crate::bits::{self, Operation};
+use crate::keyspace::{self, DATABASES, Keyspace, StringReader, Trace, Upload};
+use crate::rdb::crc64;
+use crate::resp::Writer;
+
+/// Bytes of a string with which work is done at once. Tests have strings of many steps.
+pub(super) const AT_ONCE: u64 = if cfg!(test) { 1 << 20 } else { 4 << 20 };
+/// Bytes of a step, and of all steps of a request in an event-loop iteration.
+const STEP: usize = 256 << 10;
+const STEPS: usize = 2 << 20;
+/// How often a string is made in steps of keys that change meanwhile.
+const ATTEMPTS: u32 = 3;
+/// Watchers of keys that a task reads are numbered as their sessions, from here on.
+const WATCHERS: u64 = 1 << 63;
+
+/// Work that is done in steps.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Strings, one behind the other, become one. `crc`: the checksum of the bytes before them, and then of all.
+    Join { sources: Vec<StringReader>, to: Upload, crc: u64 },
+    /// The bits of strings, combined, become one string; `None`: those of a single one, inverted.
+    Combine { sources: Vec<StringReader>, operation: Option<Operation>, to: Upload },
+    /// Bits that are set from one position up to another are counted. The reader begins at byte `at`.
+    Count { reader: StringReader, at: u64, bits: (u64, u64), number: u64 },
+    /// The first bit that is set, or clear, is looked for; if there is none, it is `behind`.
+    Find { reader: StringReader, at: u64, bits: (u64, u64), bit: bool, found: Option<u64>, behind: Option<u64> },
+    /// A string is written to the log beside, within an epoch of that.
+    Log { reader: StringReader, epoch: u64, is_first: bool },
+}
+
+/// The result of a task.
+#[derive(Debug)]
+enum Done {
+    String(Upload, u64),
+    Number(Option<u64>),
+    Logged(u64),
+}
+
+/// A request that is worked on in steps.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// What is being done; `None`: the request can be run again.
+    task: Option<Task>,
+    /// The command, in `units`.
+    number: usize,
+    request: Vec<Vec<u8>>,
+    /// The client wants no reply.
+    is_silent: bool,
+    /// The string that was made, and its checksum.
+    built: Option<(Upload, u64)>,
+    /// The number that was found.
+    found: Option<Option<u64>>,
+    /// The log beside may have parts of the string.
+    has_parts: bool,
+    /// All of the string is in the log, within this epoch of that.
+    logged: Option<u64>,
+    /// The id of the string that a key has got, of which the log has all parts.
+    named: Option<u64>,
+    attempts: u32,
+    /// Nanoseconds of steps and runs so far.
+    pub spent: u64,
+}
+
+/// The key that has the parts of a session's string in the log.
+fn parts_key(session: u64) -> Vec<u8> {
+    [PARTS, session.to_string().as_bytes()].concat()
+}
+
+/// Clips a range of bits to a part of the string that begins at byte `at`; the positions count from there.
+pub(super) fn inside(at: u64, part: &[u8], (from, to): (u64, u64)) -> (u64, u64) {
+    let bits = part.len() as u64 * 8;
+    (from.saturating_sub(at * 8).min(bits), to.saturating_sub(at * 8).min(bits))
+}
+
+impl Task {
+    /// Does a part of it for a session in a database; true: all is done.
+    fn step(&mut self, keyspace: &mut Keyspace, append: &mut AppendLog, (db, session): (usize, u64)) -> keyspace::Result<bool> {
+        let mut part = Vec::with_capacity(STEP);
+        match self {
+            Task::Join { sources, to, crc } => {
+                let Some(first) = sources.first_mut() else { return Ok(true) };
+                first.read(STEP, &mut part)?;
+                if first.left() == 0 {
+                    sources.remove(0);
+                }
+                *crc = crc64(*crc, &part);
+                keyspace.upload(to, &part);
+                Ok(sources.is_empty())
+            }
+            Task::Combine { sources, operation, to } => {
+                let length = sources.iter().map(StringReader::left).max().unwrap_or(0).min(STEP as u64);
+                for (number, source) in sources.iter_mut().enumerate() {
+                    let mut other = Vec::with_capacity(STEP);
+                    source.read(STEP, &mut other)?;
+                    other.resize(usize::try_from(length).unwrap_or(STEP), 0);
+                    match operation {
+                        Some(operation) if number > 0 => bits::combine(&mut part, &other, *operation),
+                        _ => part = other,
+                    }
+                }
+                if operation.is_none() {
+                    part.iter_mut().for_each(|byte| *byte = !*byte);
+                }
+                keyspace.upload(to, &part);
+                Ok(sources.iter().all(|source| source.left() == 0))
+            }
+            Task::Count { reader, at, bits, number } => {
+                reader.read(STEP, &mut part)?;
+                let (from, to) = inside(*at, &part, *bits);
+                *number += bits::count_between(&part, from, to);
+                *at += part.len() as u64;
+                Ok(reader.left() == 0)
+            }
+            Task::Find { reader, at, bits, bit, found, .. } => {
+                reader.read(STEP, &mut part)?;
+                let (from, to) = inside(*at, &part, *bits);
+                *found = bits::find(&part, *bit, from, to).map(|place| *at * 8 + place);
+                *at += part.len() as u64;
+                Ok(found.is_some() || reader.left() == 0)
+            }
+            Task::Log { reader, epoch, is_first } => {
+                if append.epoch() != *epoch {
+                    // The parts so far are of no use. The request is run again, and finds that out.
+                    return Ok(true);
+                }
+                if !append.begin_parts(session) {
+                    return Ok(false);
+                }
+                reader.read(STEP, &mut part)?;
+                let name: &[u8] = if std::mem::take(is_first) { b"SET" } else { b"APPEND" };
+                append.put(db, &[name, &parts_key(session), &part]);
+                append.end_request();
+                Ok(reader.left() == 0)
+            }
+        }
+    }
+
+    fn done(self) -> Done {
+        match self {
+            Task::Join { to, crc, .. } => Done::String(to, crc),
+            Task::Combine { to, .. } => Done::String(to, 0),
+            Task::Count { number, .. } => Done::Number(Some(number)),
+            Task::Find { found, behind, .. } => Done::Number(found.or(behind)),
+            Task::Log { epoch, .. } => Done::Logged(epoch),
+        }
+    }
+
+    fn upload(self) -> Option<Upload> {
+        match self {
+            Task::Join { to, .. } | Task::Combine { to, .. } => Some(to),
+            Task::Count { .. } | Task::Find { .. } | Task::Log { .. } => None,
+        }
+    }
+}
+
+impl Session {
+    /// A request is worked on in steps; no other may be run before it has its reply.
+    pub fn is_in_steps(&self) -> bool {
+        self.steps.as_ref().is_some_and(|steps| !steps.request.is_empty())
+    }
+
+    /// The name under which the request was sent that is worked on in steps.
+    pub fn stepped(&self) -> Option<&[u8]> {
+        self.steps.as_ref().and_then(|steps| steps.request.first()).map(Vec::as_slice)
+    }
+
+    fn watcher(&self) -> u64 {
+        self.id | WATCHERS
+    }
+}
+
+impl Context<'_> {
+    /// Work on so many bytes is to be done in steps.
+    pub(super) fn is_long(&self, bytes: u64) -> bool {
+        let attempts = self.session.steps.as_ref().map_or(0, |steps| steps.attempts);
+        bytes > AT_ONCE && self.session.can_step && !self.session.is_in_exec && attempts < ATTEMPTS
+    }
+
+    /// The request goes on with a task that reads these keys of databases.
+    pub(super) fn begin(&mut self, task: Task, keys: &[(usize, &[u8])]) -> Failure {
+        let watcher = self.session.watcher();
+        let watched = keys.iter().try_for_each(|(db, key)| self.keyspace.watch(watcher, *db, key));
+        let steps = self.session.steps.get_or_insert_default();
+        steps.task = Some(task);
+        watched.map_or_else(Failure::from, |()| Failure::InSteps)
+    }
+
+    /// The request goes on with strings of these keys that become one.
+    pub(super) fn join(&mut self, sources: Vec<StringReader>, keys: &[(usize, &[u8])]) -> Failure {
+        self.join_behind(0, sources, keys)
+    }
+
+    /// As [`Context::join`], with a checksum that goes on from that of other bytes.
+    pub(super) fn join_behind(&mut self, crc: u64, mut sources: Vec<StringReader>, keys: &[(usize, &[u8])]) -> Failure {
+        sources.retain(|source| source.left() > 0);
+        let to = self.keyspace.begin_upload();
+        self.begin(Task::Join { sources, to, crc }, keys)
+    }
+
+    /// A string was made for the request, and what it was made of is the same still: its length and its checksum.
+    pub(super) fn built(&mut self) -> Result<Option<(u64, u64)>, Failure> {
+        let watcher = self.session.watcher();
+        let Some(steps) = &mut self.session.steps else { return Ok(None) };
+        let Some((upload, crc)) = &steps.built else { return Ok(None) };
+        if !self.keyspace.is_disturbed(watcher)? {
+            return Ok(Some((upload.length(), *crc)));
+        }
+        self.keyspace.unwatch(watcher);
+        steps.attempts += 1;
+        steps.logged = None;
+        if let Some((upload, _)) = steps.built.take() {
+            self.keyspace.drop_upload(&upload);
+        }
+        Ok(None)
+    }
+
+    /// The number that was counted or found for the request.
+    pub(super) fn found_in_steps(&mut self) -> Option<Option<u64>> {
+        self.session.steps.as_mut().and_then(|steps| steps.found.take())
+    }
+
+    /// Sets a key to the string that was made for the request, or else to its value if that is in the keyspace already; false: there is
+    /// neither. `is_noted`: the log beside has to have the string, as the request itself does not say what it is.
+    pub(super) fn set_prepared(&mut self, (db, key): (usize, &[u8]), deadline: Option<u64>, is_noted: bool) -> Result<bool, Failure> {
+        let built = self.session.steps.as_ref().and_then(|steps| steps.built.as_ref()).map(|(upload, _)| upload);
+        let Some(upload) = built.or(self.session.uploaded.as_ref()) else { return Ok(false) };
+        let is_built = built.is_some();
+        let epoch = self.server.append.epoch();
+        let logged = self.session.steps.as_ref().and_then(|steps| steps.logged);
+        if is_noted && self.server.append.is_on() && logged != Some(epoch) {
+            let reader = self.keyspace.upload_reader(upload, 0, u64::MAX)?;
+            if std::mem::replace(&mut self.session.steps.get_or_insert_default().has_parts, true) {
+                // They may have come into another database.
+                (0..DATABASES).for_each(|db| self.server.append.put(db, &[b"DEL", &parts_key(self.session.id)]));
+            }
+            return Err(self.begin(Task::Log { reader, epoch, is_first: true }, &[]));
+        }
+        self.keyspace.set_uploaded(db, key, upload, deadline)?;
+        let id = upload.id();
+        if let Some(steps) = &mut self.session.steps {
+            steps.named = steps.logged.is_some().then_some(id);
+            if is_built {
+                steps.built = None;
+            }
+        }
+        if !is_built {
+            self.session.uploaded = None;
+        }
+        Ok(true)
+    }
+}
+
+/// Notes that a key has got the string whose parts the log has, if one of these has it: which.
+pub(super) fn note_parts(context: &mut Context, changes: &[Trace]) -> Result<Option<(usize, Vec<u8>)>, Failure> {
+    let Some(id) = context.session.steps.as_ref().and_then(|steps| steps.named) else { return Ok(None) };
+    for change in changes {
+        let Trace::Key(db, key) = change else { continue };
+        let Some(head) = context.keyspace.peek(*db, key)?.map(|(head, _)| head).filter(|head| head.has_id(id)) else { continue };
+        let append = &mut context.server.append;
+        append.put(*db, &[b"RENAME", &parts_key(context.session.id), key]);
+        if let Some(deadline) = head.deadline {
+            append.put(*db, &[b"PEXPIREAT", key, deadline.to_string().as_bytes()]);
+        }
+        if let Some(steps) = &mut context.session.steps {
+            steps.has_parts = false;
+        }
+        return Ok(Some((*db, key.clone())));
+    }
+    Ok(None)
+}
+
+/// A run of a request has begun a task: the reply since `start` is taken back. Keys that the run found to have ended are gone for good.
+pub(super) fn begun(context: &mut Context, number: usize, arguments: &[&[u8]], start: usize) -> Outcome {
+    context.reply.truncate(start);
+    context.session.later.retain(|(place, _)| *place < start);
+    let unit = units::get(number);
+    let noted = if context.server.append.is_on() { effects::note(context, unit.command, arguments, true) } else { Ok(()) };
+    context.server.append.end_request();
+    tell_expired(context.keyspace, context.server);
+    if context.server.hub.has_monitors() {
+        clients::tell(context, unit, arguments);
+    }
+    let is_silent = context.session.replies != Replies::On;
+    if let Some(steps) = context.session.steps.as_mut().filter(|_| noted.is_ok()) {
+        (steps.number, steps.request) = (number, blocking::kept(arguments));
+        steps.is_silent |= is_silent;
+    }
+    noted
+}
+
+/// A run of the request took so many nanoseconds.
+pub(super) fn took(session: &mut Session, ns: u64) {
+    if let Some(steps) = &mut session.steps {
+        steps.spent += ns;
+    }
+}
+
+/// Does steps of the request that is worked on until the server's clock has come to `until`, nanoseconds; when the task is done, the
+/// request is run again.
+pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, until: u64, out: &mut Vec<u8>) -> Ended {
+    let begun = server.monotonic_ns();
+    let place = (session.db, session.id);
+    let Some(steps) = &mut session.steps else { return Ended::Open };
+    let mut failed = None;
+    for _ in 0..STEPS / STEP {
+        let Some(task) = &mut steps.task else { break };
+        match task.step(keyspace, &mut server.append, place) {
+            Ok(false) => {}
+            Ok(true) => match steps.task.take().map(Task::done) {
+                Some(Done::String(upload, crc)) => steps.built = Some((upload, crc)),
+                Some(Done::Number(number)) => steps.found = Some(number),
+                Some(Done::Logged(epoch)) => steps.logged = Some(epoch),
+                None => {}
+            },
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+        if server.monotonic_ns() >= until {
+            break;
+        }
+    }
+    steps.spent += server.monotonic_ns().saturating_sub(begun);
+    if failed.is_none() && steps.task.is_some() {
+        return Ended::Open;
+    }
+    run_again(keyspace, server, session, failed, out)
+}
+
+/// Runs the request again whose task is done, or has failed.
+fn run_again(
+    keyspace: &mut Keyspace,
+    server: &mut Server,
+    session: &mut Session,
+    failed: Option<keyspace::Error>,
+    out: &mut Vec<u8>,
+) -> Ended {
+    let Some(steps) = &mut session.steps else { return Ended::Open };
+    let (number, is_silent, start) = (steps.number, steps.is_silent, out.len());
+    let request = std::mem::take(&mut steps.request);
+    let arguments: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+    server.start_stopwatch();
+    session.is_resumed = true;
+    let reply = Writer::new(out, session.protocol);
+    let about = Request::new(number, &arguments);
+    let allowed = match failed {
+        Some(error) => Err(Failure::from(error)),
+        // What the user may do can have changed since the work began.
+        None => server.allow(keyspace, session, &about).map_err(|refused| refused.failure(about.unit)),
+    };
+    let writes = about.unit.flags & WRITE != 0;
+    let allowed = allowed.and_then(|()| if writes { check_append_log(server) } else { Ok(()) });
+    let mut context = Context { keyspace, server, session, reply };
+    let ended = match allowed {
+        Ok(()) => call(&mut context, number, &arguments),
+        Err(failure) => {
+            refused(&mut context, &failure);
+            if failure.is_engine() { Ended::EngineFailed } else { Ended::Open }
+        }
+    };
+    session.is_resumed = false;
+    if is_silent {
+        out.truncate(start);
+    }
+    if !session.is_in_steps() {
+        end(keyspace, server, session);
+    }
+    ended
+}
+
+/// The request has its reply, or never gets one: nothing of it is kept that no key has.
+pub fn end(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session) {
+    if let Some(unused) = session.uploaded.take() {
+        keyspace.drop_upload(&unused);
+    }
+    session.is_uploaded = false;
+    let Some(steps) = session.steps.take() else { return };
+    let (of_task, built) = (steps.task.and_then(Task::upload), steps.built.map(|(upload, _)| upload));
+    of_task.iter().chain(&built).for_each(|unused| keyspace.drop_upload(unused));
+    keyspace.unwatch(session.watcher());
+    server.append.end_parts(session.id);
+    if steps.has_parts {
+        server.append.put(session.db, &[b"DEL", &parts_key(session.id)]);
+        server.append.end_request();
+    }
+}
