@@ -387,7 +387,7 @@ fn records_right_behind_a_damaged_marker_are_counted() {
 
 #[test]
 fn zeros_behind_the_last_record_are_the_end() {
-    for (version, zeros) in VERSIONS.into_iter().flat_map(|version| [1, 15, 16, 17, 60, 61, 62, 4096, 100_000].map(|zeros| (version, zeros))) {
+    for (version, zeros) in VERSIONS.flat_map(|version| [1, 15, 16, 17, 60, 61, 62, 4096, 100_000].map(|zeros| (version, zeros))) {
         let (good, tail) = log_with_tail(version);
         let end = LogEnd { good: good.len() as u64, cut_bytes: 0, cut_records: 0, synced: (tail - marker(version)) as u64 };
         let mut bytes = [&good[..], &vec![0; zeros]].concat();
