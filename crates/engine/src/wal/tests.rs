@@ -385,6 +385,23 @@ fn records_right_behind_a_damaged_marker_are_counted() {
     }
 }
 
+/// Every record has the watermark: records that were not synced prove what was, also where rot has taken the marker.
+#[test]
+fn records_behind_a_damaged_marker_prove_what_was_synced() {
+    for version in VERSIONS {
+        let (good, tail) = log_with_tail(version);
+        let first = 59;
+        for last in 1..4 {
+            // Of the records behind the marker only one is left.
+            let ends: Vec<usize> = parse(&good).unwrap().records().map(|(offset, _)| offset as usize).chain([good.len()]).collect();
+            let mut bytes = good.clone();
+            bytes[first..ends[last]].fill(0x55);
+            bytes[ends[last + 1]..].fill(0);
+            assert!(is_corrupt(&parse(&bytes), first as u64), "version {version}, record {last} of {tail}");
+        }
+    }
+}
+
 #[test]
 fn zeros_behind_the_last_record_are_the_end() {
     for (version, zeros) in VERSIONS.flat_map(|version| [1, 15, 16, 17, 60, 61, 62, 4096, 100_000].map(|zeros| (version, zeros))) {

@@ -210,3 +210,24 @@ fn a_put_takes_fifteen_bytes_beside_key_and_value() {
     db.put(&key, &[1; 100]).unwrap();
     assert_eq!(log() - before, 16 + 100 + 16, "its number is below 128");
 }
+
+#[test]
+fn a_number_that_was_used_before_is_damage() {
+    let store = Arc::new(MemoryStore::new());
+    let db = Db::builder().open_store(store.clone()).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.put(b"b", b"2").unwrap();
+    let image = store.clone_image();
+    let id = image.list().unwrap().into_iter().map(|file| file.0).find(|id| id.kind == FileKind::Log).unwrap();
+    let log = parse_log(image.bytes(id).unwrap(), None, id).unwrap();
+    for (number, is_good) in [(2, false), (3, true), (9, true)] {
+        let files = MemoryStore::new();
+        let mut copy = LogWriter::create(&files, log.db.unwrap(), id, &Hint::new(Cause::Wal), log.extra.as_ref().unwrap()).unwrap();
+        log.records().for_each(|(_, payload)| copy.append(payload).unwrap());
+        copy.append(&single(Some(number), &op(0, Kind::Value, b"a", b"3"))).unwrap();
+        let changed = image.clone_image();
+        changed.replace(id, files.bytes(id).unwrap());
+        let opened = Db::builder().create_if_missing(false).open_store(Arc::new(changed));
+        assert_eq!(opened.is_ok(), is_good, "{number}");
+    }
+}
