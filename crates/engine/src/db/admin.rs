@@ -1,9 +1,9 @@
 //! Families, flushes and manual compactions.
 
 use super::family::{Family, FamilyCore, Outlived};
+use super::insert::FamilyWriter;
 use super::mem::{Mem, MemWriter};
 use super::view::{Tree, View};
-use super::write::FamilyWriter;
 use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
 use crate::compaction::auto::Auto;
 use crate::compaction::{self, ManualRange, PickEnv};

@@ -47,6 +47,94 @@ pub struct Operation<'a> {
     pub value: &'a [u8],
 }
 
+impl Operation<'_> {
+    /// Adds the operation in its form in batches.
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_start(out, self.family, self.kind, self.key);
+        if !self.kind.is_bare() {
+            put_bytes(out, self.value);
+        }
+    }
+
+    /// Bytes that [`Operation::encode`] adds.
+    #[inline]
+    fn bytes(&self) -> usize {
+        let prefixed = |bytes: &[u8]| varint_len(bytes.len() as u64) + bytes.len();
+        let family = if self.family == 0 { 0 } else { varint_len(self.family.into()) };
+        1 + family + prefixed(self.key) + if self.kind.is_bare() { 0 } else { prefixed(self.value) }
+    }
+}
+
+/// Adds an operation up to its key.
+#[inline]
+fn put_start(out: &mut Vec<u8>, family: u32, kind: Kind, key: &[u8]) {
+    if family == 0 {
+        out.push(kind as u8);
+    } else {
+        out.push(kind as u8 | FAMILY_FLAG);
+        put_varint(out, u64::from(family));
+    }
+    put_bytes(out, key);
+}
+
+/// Why an operation is not possible.
+#[inline]
+pub(super) fn refusal(kind: Kind, key: &[u8], value: &[u8]) -> Option<&'static str> {
+    if key.len() > MAX_KEY || (kind == Kind::RangeDelete && value.len() > MAX_KEY) {
+        Some("a key is longer than 1 MiB")
+    } else if value.len() > MAX_VALUE {
+        Some("a value is longer than 1 GiB")
+    } else if kind == Kind::RangeDelete && value < key {
+        Some("a range ends before it begins")
+    } else {
+        None
+    }
+}
+
+/// The writes of one caller.
+#[derive(Clone, Copy)]
+pub(super) enum Writes<'a> {
+    Batch(&'a WriteBatch),
+    /// One operation that needs no batch.
+    One(Operation<'a>),
+}
+
+impl<'a> Writes<'a> {
+    /// Operations.
+    pub fn len(self) -> usize {
+        match self {
+            Writes::Batch(batch) => batch.len(),
+            Writes::One(_) => 1,
+        }
+    }
+
+    /// Bytes of the encoded operations.
+    pub fn bytes(self) -> usize {
+        match self {
+            Writes::Batch(batch) => batch.bytes(),
+            Writes::One(operation) => operation.bytes(),
+        }
+    }
+
+    /// The operation, if there is one only.
+    pub fn single(self) -> Option<Operation<'a>> {
+        match self {
+            Writes::Batch(batch) if batch.len() == 1 => batch.operations().next()?.ok(),
+            Writes::Batch(_) => None,
+            Writes::One(operation) => Some(operation),
+        }
+    }
+
+    /// Adds the encoded operations.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        match self {
+            Writes::Batch(batch) => out.extend_from_slice(&batch.operations),
+            Writes::One(operation) => operation.encode(out),
+        }
+    }
+}
+
 impl WriteBatch {
     /// An empty batch.
     pub fn new() -> Self {
@@ -167,30 +255,20 @@ impl WriteBatch {
     #[inline]
     pub(crate) fn push_value(&mut self, family: u32, kind: Kind, key: &[u8], time: Option<u64>, value: &[u8]) {
         // Adding cannot fail, so that batches are pleasant to build; a batch that broke a limit is refused as a whole by `check`.
-        if key.len() > MAX_KEY || (kind == Kind::RangeDelete && value.len() > MAX_KEY) {
-            self.refused = Some("a key is longer than 1 MiB");
-        } else if value.len() > MAX_VALUE {
-            self.refused = Some("a value is longer than 1 GiB");
-        } else if kind == Kind::RangeDelete && value < key {
-            self.refused = Some("a range ends before it begins");
+        if let Some(what) = refusal(kind, key, value) {
+            self.refused = Some(what);
         } else if self.operations.len() + key.len() + value.len() > MAX_BATCH || self.count == u32::MAX {
             self.refused = Some("the batch is larger than 1 GiB");
         }
         if self.refused.is_some() {
             return;
         }
-        if family == 0 {
-            self.operations.push(kind as u8);
-        } else {
-            self.operations.push(kind as u8 | FAMILY_FLAG);
-            put_varint(&mut self.operations, u64::from(family));
-        }
-        put_bytes(&mut self.operations, key);
         if let Some(time) = time {
+            put_start(&mut self.operations, family, kind, key);
             put_varint(&mut self.operations, (varint_len(time) + value.len()) as u64);
             key::put_timed(&mut self.operations, time, value);
-        } else if !kind.is_bare() {
-            put_bytes(&mut self.operations, value);
+        } else {
+            Operation { family, kind, key, value }.encode(&mut self.operations);
         }
         self.count += 1;
     }
@@ -219,6 +297,7 @@ impl WriteBatch {
         self.is_empty() || (deletions > 0 && bytes <= deletions.saturating_mul(BESIDE_DELETION))
     }
 
+    #[cfg(test)]
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.operations
     }

@@ -3,8 +3,8 @@
 //! writing again.
 
 use super::family::FamilyCore;
+use super::insert::WriteState;
 use super::relief::{LITTLE_PINNED, PATIENCE_NS, no_room};
-use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
 use std::sync::atomic::Ordering;

@@ -5,7 +5,7 @@
 //! writes. The manifest has the synced lengths, too: of a segment when its first sync is acknowledged, of those before it with each change
 //! of the tree, and of all when the database is closed.
 
-use super::write::WriteState;
+use super::insert::WriteState;
 use super::{Inner, Shared};
 use crate::coding::{Decoder, put_varint};
 use crate::error::{Error, Result};

@@ -15,6 +15,7 @@ mod damage;
 mod division;
 mod family;
 mod gone;
+mod insert;
 mod iterator;
 mod log_room;
 mod logs;
@@ -81,6 +82,7 @@ use damage::Damaged;
 use division::Division;
 use family::FamilyCore;
 use gone::Gone;
+use insert::WriteState;
 use logs::Retired;
 use media::Media;
 use moves::Moves;
@@ -90,7 +92,7 @@ use queue::Queue;
 use relief::Overdrawn;
 use relief::claim::Claims;
 use room::Pressure;
-use sinter_storage::store::{FileId, Store, StoreLock};
+use sinter_storage::store::{Cause, FileId, Store, StoreLock, Temperature};
 use snapshot::Snapshots;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -98,7 +100,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use times::Sampling;
-use write::WriteState;
 
 /// The name of the family that always exists.
 pub const DEFAULT_FAMILY: &str = "default";
@@ -140,6 +141,8 @@ struct Inner {
     division: Division,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
+    /// The ledger's line of the log.
+    log_line: Arc<AtomicU64>,
     statistics: Arc<Statistics>,
     default_family: Family,
     queue: Queue,
@@ -314,6 +317,7 @@ impl Inner {
             throttle: Throttle::default(),
             cache: parts.cache,
             pool: parts.pool,
+            log_line: parts.ledger.counter(None, Cause::Wal, Temperature::Unknown),
             ledger: parts.ledger,
             statistics: Arc::new(Statistics::default()),
             default_family: parts.default_family,

@@ -8,6 +8,7 @@
 
 use super::confined::{MemoryWatch, cpu_room};
 use super::family::{Family, FamilyCore, Outlived};
+use super::insert::{FamilyWriter, WriteState};
 use super::media::Media;
 use super::mem::{Mem, MemWriter};
 use super::placed::Placer;
@@ -16,7 +17,6 @@ use super::recover::{Room, Survey, open_log, survey};
 use super::schedule::added;
 use super::tiers::{Opening, stored_settings};
 use super::view::{TableOpener, Tree, View};
-use super::write::{FamilyWriter, WriteState};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared, callback};
 use crate::cache::Cache;
 use crate::checksum::DbId;

@@ -1,10 +1,10 @@
 //! Making room for a write: memtable switches and the pacing of writers. Everything that can make a writer wait is in this file.
 
 use super::family::FamilyCore;
+use super::insert::WriteState;
 use super::mem::{Mem, MemWriter};
 use super::relief::PATIENCE_NS;
 use super::view::View;
-use super::write::WriteState;
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};

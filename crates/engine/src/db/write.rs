@@ -6,26 +6,22 @@
 //! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it and how
 //!   long it is at least (`name_log`, `activate`): what is recovered is always a prefix of the writes.
 
-use super::batch::{Operation, WriteBatch};
+use super::batch::{Operation, WriteBatch, Writes, refusal};
 use super::callback::{Code, Inside};
-use super::family::{Family, FamilyCore};
-use super::mem::{MemWriter, behind_tables};
+use super::family::Family;
+use super::insert::{WriteState, insert};
 use super::queue::{Guest, Joined};
 use super::records::{put_group, put_single};
 use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::ledger::{Histogram, Ticker};
-use crate::memtable::{MemtableWriter, Place};
 use crate::wal::LogWriter;
-use sinter_storage::store::{Cause, SyncBeside};
-use std::sync::Arc;
+use sinter_storage::store::SyncBeside;
 use std::sync::atomic::Ordering;
 
 /// Bytes of waiting batches that join one group.
 const GROUP_BYTES: usize = 1 << 20;
-/// Operations of a batch whose places in a memtable are loaded together before they are inserted.
-const TOGETHER: usize = 16;
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,104 +48,6 @@ impl WriteOptions {
     /// Acknowledged when `durability` says.
     pub const fn new(durability: Durability) -> Self {
         WriteOptions { durability }
-    }
-}
-
-/// A family's writing end.
-pub(super) struct FamilyWriter {
-    pub core: Arc<FamilyCore>,
-    pub mem: MemWriter,
-    /// Memory, bytes, at which the memtable is full.
-    pub limit: usize,
-}
-
-impl FamilyWriter {
-    /// Deletes all keys from `from` on. The range ends behind the largest key there is: no larger one is older than this write.
-    #[cold]
-    fn delete_from(&mut self, from: &[u8], seq: Seq) {
-        let view = self.core.view.load();
-        let mems = [&self.mem.mem].into_iter().chain([&view.mem]).chain(&view.full);
-        let end = mems.map(|mem| mem.behind_points()).fold(behind_tables(&view.tree.version), Vec::max);
-        self.mem.insert(from, seq, Kind::RangeDelete, &end);
-    }
-}
-
-/// What only the leader of the queue touches.
-pub(super) struct WriteState {
-    /// By family id; ids are small and never used again.
-    pub families: Vec<Option<FamilyWriter>>,
-    /// The active segment; `None` after an append to it or the start of its successor failed, until a new segment can be started.
-    pub log: Option<LogWriter>,
-    /// Number and good length of the segment that was active before that.
-    pub broken_log: Option<(u64, u64)>,
-    /// Families whose memtable is full.
-    pub full: Vec<u32>,
-    /// Bytes of the active memtables of all families.
-    pub active: u64,
-    pub last_seq: Seq,
-    /// The number of the next log record, if it does not have its own.
-    pub logged_next: Seq,
-    /// Batches of other writers in the current group; kept for its memory.
-    guests: Vec<Guest>,
-    /// The batch of single puts; kept for its memory.
-    scratch: WriteBatch,
-}
-
-impl WriteState {
-    pub fn new(last_seq: Seq) -> Self {
-        WriteState {
-            families: Vec::new(),
-            log: None,
-            broken_log: None,
-            full: Vec::new(),
-            active: 0,
-            last_seq,
-            logged_next: 0,
-            guests: Vec::new(),
-            scratch: WriteBatch::new(),
-        }
-    }
-
-    pub fn family(&mut self, id: u32) -> Option<&mut FamilyWriter> {
-        self.families.get_mut(id as usize)?.as_mut()
-    }
-
-    /// Adds the writing end of a family.
-    pub fn install(&mut self, writer: FamilyWriter) {
-        let at = writer.core.id as usize;
-        if self.families.len() <= at {
-            self.families.resize_with(at + 1, || None);
-        }
-        self.families[at] = Some(writer);
-    }
-
-    /// The memtable into which an operation goes.
-    fn points(&mut self, operation: &Operation<'_>) -> Option<&MemtableWriter> {
-        let writer = self.family(operation.family).filter(|_| !operation.kind.is_range())?;
-        Some(&writer.mem.points)
-    }
-
-    /// Inserts one operation.
-    fn insert(&mut self, place: Option<Place>, operation: &Operation<'_>, seq: Seq, logged: bool) {
-        let Some(writer) = self.family(operation.family) else { return };
-        let before = writer.mem.mem.memory();
-        if operation.kind == Kind::RangeDeleteFrom {
-            writer.delete_from(operation.key, seq);
-        } else {
-            writer.mem.insert_at(place, operation.key, seq, operation.kind, operation.value);
-        }
-        let held = writer.mem.mem.memory();
-        let bytes = (operation.key.len() + operation.value.len()) as u64;
-        writer.core.counters.user(1, bytes);
-        writer.core.newest.store(seq, Ordering::Relaxed);
-        if logged {
-            writer.core.counters.wal_share(bytes);
-        }
-        let is_full = held >= writer.limit;
-        self.active += (held - before) as u64;
-        if is_full && self.full.last() != Some(&operation.family) {
-            self.full.push(operation.family);
-        }
     }
 }
 
@@ -240,7 +138,7 @@ impl Db {
         }
         self.inner.check_room(|| batch.is_deletion())?;
         if self.inner.queue.try_lead() {
-            self.inner.lead(|state| self.inner.commit(state, batch, *options, logged))?;
+            self.inner.lead(|state| self.inner.commit_alone(state, Writes::Batch(batch), *options, logged))?;
         } else {
             let mut taken = self.inner.write_shared(std::mem::take(batch), *options)?;
             std::mem::swap(batch, &mut taken);
@@ -260,7 +158,7 @@ impl Db {
 }
 
 impl Inner {
-    /// A single operation. The common case, nobody else writing, takes no memory: the leader encodes it into its own batch.
+    /// A single operation. The common case, nobody else writing, takes no memory: the operation is encoded where the log has its records.
     fn write_one(&self, family: &Family, kind: Kind, key: &[u8], time: Option<u64>, value: &[u8], options: WriteOptions) -> Result<()> {
         self.check_outside()?;
         self.check_writable()?;
@@ -269,15 +167,12 @@ impl Inner {
             return Err(Error::invalid(format!("column family {:?} has no merge operator", family.name())));
         }
         self.check_room(|| kind.deletes())?;
-        if self.queue.try_lead() {
-            return self.lead(|state| {
-                let mut batch = std::mem::take(&mut state.scratch);
-                batch.clear();
-                batch.push_value(family.id(), kind, key, time, value);
-                let result = batch.check(self.handle).and_then(|()| self.commit(state, &batch, options, &mut || {}));
-                state.scratch = batch;
-                result
-            });
+        if let Some(what) = refusal(kind, key, value) {
+            return Err(Error::invalid(what));
+        }
+        if time.is_none() && self.queue.try_lead() {
+            let operation = Operation { family: family.id(), kind, key, value };
+            return self.lead(|state| self.commit_alone(state, Writes::One(operation), options, &mut || {}));
         }
         let mut batch = WriteBatch::new();
         batch.push_value(family.id(), kind, key, time, value);
@@ -337,29 +232,35 @@ impl Inner {
         if room > 0 {
             self.queue.take(&mut guests, room);
         }
-        let result = self.commit_group(state, Some((batch, options)), &mut guests, logged);
+        let result = self.commit_group(state, Some((Writes::Batch(batch), options)), &mut guests, logged);
         state.guests = guests;
         result
+    }
+
+    /// Commits the writes of who took the lead when nobody had it: then nobody waits either.
+    fn commit_alone(&self, state: &mut WriteState, writes: Writes<'_>, options: WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
+        self.check_families(state, writes)?;
+        self.commit_batches(state, || std::iter::once((writes, options)), logged)
     }
 
     fn commit_group(
         &self,
         state: &mut WriteState,
-        own: Option<(&WriteBatch, WriteOptions)>,
+        own: Option<(Writes<'_>, WriteOptions)>,
         guests: &mut Vec<Guest>,
         logged: &mut dyn FnMut(),
     ) -> Result<()> {
         // A batch that names an unknown family fails alone; it must not take its neighbours with it.
-        guests.retain(|guest| match self.check_families(state, &guest.batch) {
+        guests.retain(|guest| match self.check_families(state, Writes::Batch(&guest.batch)) {
             Ok(()) => true,
             Err(error) => {
                 guest.waiter.finish(Err(error));
                 false
             }
         });
-        let own_check = own.map_or(Ok(()), |(batch, _)| self.check_families(state, batch));
+        let own_check = own.map_or(Ok(()), |(writes, _)| self.check_families(state, writes));
         let own_good = own.filter(|_| own_check.is_ok());
-        let group = || own_good.into_iter().chain(guests.iter().map(|g| (&g.batch, g.options)));
+        let group = || own_good.into_iter().chain(guests.iter().map(|g| (Writes::Batch(&g.batch), g.options)));
         let notice = || {
             if own_good.is_some() {
                 logged()
@@ -375,8 +276,12 @@ impl Inner {
     /// Logs, syncs, inserts and publishes a group, and calls `durable` before it inserts.
     fn commit_batches<'a, I>(&self, state: &mut WriteState, group: impl Fn() -> I, durable: impl FnOnce()) -> Result<()>
     where
-        I: Iterator<Item = (&'a WriteBatch, WriteOptions)>,
+        I: Iterator<Item = (Writes<'a>, WriteOptions)>,
     {
+        let count: u64 = group().map(|(writes, _)| writes.len() as u64).sum();
+        // A single operation's way through the memtable begins to be loaded, so that the log's work hides the wait.
+        let single = (count == 1).then(|| group().find_map(|(writes, _)| writes.single())).flatten();
+        let place = single.and_then(|operation| state.expect(&operation));
         self.check_writable()?;
         if self.torn_manifest.load(Ordering::Acquire) {
             self.renew_manifest()?;
@@ -385,20 +290,22 @@ impl Inner {
             self.sample_if_due();
             self.note_write();
         }
-        let bytes: usize = group().map(|(batch, _)| batch.bytes()).sum();
+        let bytes: usize = group().map(|(writes, _)| writes.bytes()).sum();
         self.or_await_relief(|| self.make_room(state, bytes))?;
         let first = state.last_seq + 1;
         let logged = |options: &WriteOptions| options.durability != Durability::NoWal;
-        let count: u64 = group().map(|(batch, _)| batch.len() as u64).sum();
-        let logged_count: u64 = group().filter(|(_, o)| logged(o)).map(|(batch, _)| batch.len() as u64).sum();
+        let logged_count: u64 = group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes.len() as u64).sum();
         if first.checked_add(count).is_none_or(|last| last > MAX_SEQ) {
             return Err(Error::invalid("the database has used up its sequence numbers"));
         }
         let mut before = None;
         if logged_count > 0 {
             // Logged batches come first, so that their numbers are contiguous.
-            let logged_batches = || group().filter(|(_, o)| logged(o)).map(|(batch, _)| batch);
-            let record = LoggedRecord { first, count: logged_count, batches: logged_batches };
+            let logged_writes = || group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes);
+            let record = LoggedRecord { first, count: logged_count, writes: logged_writes };
+            if let (Some(place), Some(operation)) = (place, &single) {
+                state.expect_entry(place, operation);
+            }
             before =
                 Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, bytes as u64, &record)))?);
         }
@@ -416,8 +323,12 @@ impl Inner {
         }
         durable();
         let mut seq = first;
-        for (batch, options) in group().filter(|(_, o)| logged(o)).chain(group().filter(|(_, o)| !logged(o))) {
-            seq = insert(state, batch, seq, logged(&options))?;
+        if let Some(operation) = &single {
+            state.insert(place, operation, seq, logged_count > 0);
+        } else {
+            for (writes, options) in group().filter(|(_, o)| logged(o)).chain(group().filter(|(_, o)| !logged(o))) {
+                seq = insert(state, writes, seq, logged(&options))?;
+            }
         }
         state.last_seq += count;
         self.visible.store(state.last_seq, Ordering::Release);
@@ -436,24 +347,30 @@ impl Inner {
     }
 
     /// Every operation names a living family that can take it.
-    fn check_families(&self, state: &mut WriteState, batch: &WriteBatch) -> Result<()> {
-        for operation in batch.operations() {
-            let operation = operation.map_err(|()| Error::invalid("the batch is damaged"))?;
-            let Some(writer) = state.family(operation.family) else {
-                return Err(Error::invalid(format!("column family {} does not exist or was dropped", operation.family)));
-            };
-            if writer.core.stuck.load(Ordering::Acquire) {
-                return Err(self.stuck_error(&writer.core));
-            }
-            if operation.kind == Kind::Merge && writer.core.merge.is_none() {
-                return Err(Error::invalid(format!("column family {:?} has no merge operator", writer.core.name)));
-            }
+    fn check_families(&self, state: &mut WriteState, writes: Writes<'_>) -> Result<()> {
+        match writes {
+            Writes::One(operation) => self.check_family_of(state, &operation),
+            Writes::Batch(batch) => batch
+                .operations()
+                .try_for_each(|operation| self.check_family_of(state, &operation.map_err(|()| Error::invalid("the batch is damaged"))?)),
+        }
+    }
+
+    fn check_family_of(&self, state: &mut WriteState, operation: &Operation<'_>) -> Result<()> {
+        let Some(writer) = state.family(operation.family) else {
+            return Err(Error::invalid(format!("column family {} does not exist or was dropped", operation.family)));
+        };
+        if writer.core.stuck.load(Ordering::Acquire) {
+            return Err(self.stuck_error(&writer.core));
+        }
+        if operation.kind == Kind::Merge && writer.core.merge.is_none() {
+            return Err(Error::invalid(format!("column family {:?} has no merge operator", writer.core.name)));
         }
         Ok(())
     }
 
     /// Appends one record to the active segment. The length of what stood before it, bytes.
-    fn append<'a, I: Iterator<Item = &'a WriteBatch>>(
+    fn append<'a, I: Iterator<Item = Writes<'a>>>(
         &self,
         state: &mut WriteState,
         bytes: u64,
@@ -470,7 +387,7 @@ impl Inner {
             Ok(()) => {
                 state.logged_next = record.first + record.count;
                 let written = log.len() - before;
-                self.ledger.record(None, Cause::Wal, written);
+                self.log_line.fetch_add(written, Ordering::Relaxed);
                 self.log_bytes.fetch_add(written, Ordering::Relaxed);
                 Ok(good)
             }
@@ -566,49 +483,24 @@ impl Inner {
     }
 }
 
-/// The logged batches of a group, as one record of the log.
+/// The logged writes of a group, as one record of the log.
 struct LoggedRecord<F> {
     first: Seq,
     count: u64,
-    batches: F,
+    writes: F,
 }
 
-impl<'a, F: Fn() -> I, I: Iterator<Item = &'a WriteBatch>> LoggedRecord<F> {
+impl<'a, F: Fn() -> I, I: Iterator<Item = Writes<'a>>> LoggedRecord<F> {
     /// `number` is that of the first operation, if the record has to have it.
+    #[inline]
     fn encode(&self, number: Option<Seq>, out: &mut Vec<u8>) {
-        let single = || (self.batches)().find_map(|batch| batch.operations().next()?.ok());
+        let single = || (self.writes)().find_map(|writes| writes.single());
         match (self.count == 1).then(single).flatten() {
             Some(operation) => put_single(out, number, &operation),
             None => {
                 put_group(out, number, self.count);
-                (self.batches)().for_each(|batch| out.extend_from_slice(batch.encoded()));
+                (self.writes)().for_each(|writes| writes.encode(out));
             }
-        }
-    }
-}
-
-/// Inserts a batch into the memtables, numbering from `seq`; returns the next number.
-fn insert(state: &mut WriteState, batch: &WriteBatch, mut seq: Seq, logged: bool) -> Result<Seq> {
-    let mut operations = batch.operations();
-    let (mut few, mut places) = ([None; TOGETHER], [None; TOGETHER]);
-    loop {
-        for operation in &mut few {
-            *operation = operations.next().transpose().map_err(|()| Error::invalid("the batch is damaged"))?;
-        }
-        if batch.len() > 1 {
-            for (place, operation) in places.iter_mut().zip(few.iter().flatten()) {
-                *place = state.points(operation).and_then(|points| points.expect(operation.key));
-            }
-            for (place, operation) in places.iter().zip(few.iter().flatten()) {
-                place.zip(state.points(operation)).into_iter().for_each(|(place, points)| points.expect_entry(place, operation.key));
-            }
-        }
-        for (place, operation) in places.iter().zip(few.iter().flatten()) {
-            state.insert(*place, operation, seq, logged);
-            seq += 1;
-        }
-        if few.iter().any(Option::is_none) {
-            return Ok(seq);
         }
     }
 }

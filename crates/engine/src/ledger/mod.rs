@@ -78,7 +78,8 @@ impl FamilyShare {
     }
 }
 
-/// The counters of one family: those that the write path adds to, on a cache line of their own, and its reads.
+/// The counters of one family: those that the write path adds to, on a cache line of their own, and its reads. Only the leader of the write
+/// queue counts writes, so these need no locked instruction.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct FamilyCounters {
@@ -91,8 +92,8 @@ pub(crate) struct FamilyCounters {
 impl FamilyCounters {
     /// `keys` entries of `bytes` bytes of keys and values were accepted.
     pub fn user(&self, keys: u64, bytes: u64) {
-        self.keys.fetch_add(keys, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
+        add(&self.keys, keys);
+        add(&self.bytes, bytes);
     }
 
     /// `n` keys were read, or looked for by iterators.
@@ -108,8 +109,14 @@ impl FamilyCounters {
 
     /// `bytes` of a log record belong to this family.
     pub fn wal_share(&self, bytes: u64) {
-        self.wal_payload.fetch_add(bytes, Relaxed);
+        add(&self.wal_payload, bytes);
     }
+}
+
+/// Adds to a counter that only the caller adds to.
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
 /// Family, cause and tier.

@@ -54,6 +54,10 @@ impl Writer {
 impl Tree {
     /// [`Tree::expect`] for an insertion.
     pub(super) fn place(&self, writer: &Writer, target: Target<'_>) -> Option<Place> {
+        if self.tail_leaf(writer, &target).is_some() {
+            // It goes behind the greatest entry, which needs no way there.
+            return None;
+        }
         Some(Place { leaf: self.expect(target)?, shape: writer.shape })
     }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::settings::DbSettings;
 use parking_lot::Mutex;
 use sinter_storage::store::{Calls, CrashMode, EIO, Fault, FaultStore, FileId, MemoryStore, Operation, Store};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
