@@ -56,7 +56,7 @@ const LOCK: &str = "LOCK";
 
 /// A store in one directory of a Linux file system.
 ///
-/// * Appends are pwrites without a buffer in the process: when one returns, the bytes survive the death of the process. The
+/// * Appends have no buffer in the process: when one returns, the bytes survive the death of the process. The
 ///   exception are tables with [`Hint::direct`], which pass the page cache in aligned pieces of 1 MiB; logs and manifests ignore
 ///   `direct`, because an append of theirs is an acknowledgement.
 /// * The write-ahead log is written by memory map on file systems that keep space once given for a file that nobody shares (ext4, XFS,

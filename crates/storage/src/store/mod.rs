@@ -6,6 +6,7 @@
 //! * a name (a creation or a deletion) is durable only after [`Store::sync_names`] returned `Ok`;
 //! * after a failed append the file ends in an unknown part of it; no more can be appended, but what was there before can still be synced
 //!   (appenders that hold bytes back may refuse that as well);
+//! * a log that was not sealed may end in zeros that nobody appended: space that was written ahead;
 //! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
 //!   appender refuses further use.
 

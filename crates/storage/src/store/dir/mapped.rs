@@ -1,11 +1,13 @@
 //! A log written through a memory map: an append is a copy into the page cache, without a call of the kernel.
 //!
 //! Zeros are written ahead of the log, a step at a time, so that a copy never meets a hole: whatever space it needs has been given to the
-//! file before. A step is as long as what was appended since the last sync, within bounds: a log that is synced record by record stays as
-//! short as it was, and its syncs write no more. The zeros are in the page cache already when they are overwritten, in large pieces, which
-//! makes the page faults of the copies few. Records as long as a step are written by `pwrite`.
+//! file before. The zeros are in the page cache already when they are overwritten, in large pieces, which makes the page faults of the copies
+//! few. A step is as long as what was appended since the last sync, within bounds.
 //!
-//! Of each append the first bytes are copied last. A reader beside, or after the process died between the two, finds zeros where the record
+//! Records as long as a step go by `pwrite`, and so do the first few kilobytes after a sync: a store into a mapping makes the whole piece of
+//! the page cache dirty, so a log that is synced record by record would write each piece many times.
+//!
+//! Of each append the first bytes are written last. A reader beside, or after the process died between the two, finds zeros where the record
 //! would begin.
 //!
 //! Where there is no space for zeros, those that are there are given back, and each record is written by `pwrite` and as long as it is: the
@@ -18,7 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// Fewest bytes of zeros written at once: a page.
+/// Fewest bytes of zeros written at once, a page; and bytes appended since a sync before others are copied.
 const STEP_MIN: u64 = 4 << 10;
 
 /// Most bytes of zeros written at once.
@@ -60,20 +62,22 @@ impl MappedLog {
         let (head, body) = bytes.split_at(bytes.len().min(HEAD));
         let body_at = len + head.len() as u64;
         let step = (self.unsynced + 1).next_power_of_two().clamp(STEP_MIN, STEP_MAX);
-        if body.len() as u64 >= step {
+        let is_long = body.len() as u64 >= step;
+        if !is_long && after > self.end && !self.write_ahead(after.next_multiple_of(step)) {
+            self.is_tight = true;
+            self.cut(len)?;
+            return self.file.write_all_at(bytes, len);
+        }
+        if is_long || self.unsynced < STEP_MIN {
             self.file.write_all_at(body, body_at)?;
+            self.file.write_all_at(head, len)?;
             self.end = self.end.max(after);
         } else {
-            if after > self.end && !self.write_ahead(after.next_multiple_of(step)) {
-                self.is_tight = true;
-                self.cut(len)?;
-                return self.file.write_all_at(bytes, len);
-            }
             self.copy(body, body_at)?;
+            // Whoever sees the first bytes sees the others.
+            fence(Ordering::Release);
+            self.copy(head, len)?;
         }
-        // Whoever sees the first bytes sees the others.
-        fence(Ordering::Release);
-        self.copy(head, len)?;
         self.unsynced += bytes.len() as u64;
         Ok(())
     }

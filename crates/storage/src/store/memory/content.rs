@@ -132,7 +132,9 @@ impl FileState {
 
     /// Takes the zeros back.
     pub(super) fn cut(&mut self) {
-        self.content = self.content.prefix(self.len);
+        if self.ahead() > 0 {
+            self.content = self.content.prefix(self.len);
+        }
     }
 
     pub(super) fn sync(&mut self) {
