@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub struct LogEnd {
     /// Length of the good part, bytes.
     pub good: u64,
-    /// Unsynced bytes behind it that were cut; 0 for a clean end. Zeros up to the end of a log segment were written ahead of it, and are not
-    /// counted.
+    /// Unsynced bytes behind it that were cut; 0 for a clean end. Zeros up to the end of a log segment were written ahead of it, and are
+    /// not counted.
     pub cut_bytes: u64,
     /// Records found in the cut part (valid ones behind the first damage).
     pub cut_records: u64,

@@ -1,14 +1,14 @@
 //! A log written through a memory map: an append is a copy into the page cache, without a call of the kernel.
 //!
 //! Zeros are written ahead of the log, a step at a time, so that a copy never meets a hole: whatever space it needs has been given to the
-//! file before. The zeros are in the page cache already when they are overwritten, in large pieces, which makes the page faults of the copies
-//! few. A step is as long as what was appended since the last sync, within bounds.
+//! file before. The zeros are in the page cache already when they are overwritten, in large pieces, which makes the page faults of the
+//! copies few. A step is as long as what was appended since the last sync, within bounds.
 //!
-//! Records as long as a step go by `pwrite`, and so do the first few kilobytes after a sync: a store into a mapping makes the whole piece of
-//! the page cache dirty, so a log that is synced record by record would write each piece many times.
+//! Records as long as a step go by `pwrite`, and so do the first few kilobytes after a sync: a store into a mapping makes the whole piece
+//! of the page cache dirty, so a log that is synced record by record would write each piece many times.
 //!
-//! Of each append the first bytes are written last. A reader beside, or after the process died between the two, finds zeros where the record
-//! would begin.
+//! Of each append the first bytes are written last. A reader beside, or after the process died between the two, finds zeros where the
+//! record would begin.
 //!
 //! Where there is no space for zeros, those that are there are given back, and each record is written by `pwrite` and as long as it is: the
 //! log of a full medium takes no more than it holds, and its errors are those of its records.

@@ -49,15 +49,15 @@ impl Window {
         self.index(offset).is_some()
     }
 
-    /// Writes the first of `bytes` to `offset` of the file, as many as lie in this window, and says how many. All of them lie before the end
-    /// of the file.
+    /// Writes the first of `bytes` to `offset` of the file, as many as lie in this window, and says how many. All of them lie before the
+    /// end of the file.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> usize {
         let Some(index) = self.index(offset) else { return 0 };
         let length = bytes.len().min(WINDOW - index);
-        // SAFETY: `index + length <= WINDOW`, and `WINDOW` bytes from `base` on are mapped for writing until `self` is dropped. No reference
-        // to them exists anywhere: the address does not leave this type. So `bytes` lies elsewhere, and the stores race with nothing in this
-        // program; readers of the file go through the kernel. Where the file has been cut meanwhile, the store raises SIGBUS and the process
-        // ends.
+        // SAFETY: `index + length <= WINDOW`, and `WINDOW` bytes from `base` on are mapped for writing until `self` is dropped. No
+        // reference to them exists anywhere: the address does not leave this type. So `bytes` lies elsewhere, and the stores race with
+        // nothing in this program; readers of the file go through the kernel. Where the file has been cut meanwhile, the store raises
+        // SIGBUS and the process ends.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(index), length) };
         length
     }

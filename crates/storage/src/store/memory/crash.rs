@@ -34,8 +34,8 @@ impl Unsynced<'_> {
 /// What is left of a file's unsynced bytes. Offsets count from the first unsynced byte.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tail {
-    /// Bytes that the file is longer than its synced part. May be more than was appended: a direct write is padded to a block, and zeros are
-    /// written ahead of a log. A file does not become shorter than it was when it was synced, with its zeros.
+    /// Bytes that the file is longer than its synced part. May be more than was appended: a direct write is padded to a block, and zeros
+    /// are written ahead of a log. A file does not become shorter than it was when it was synced, with its zeros.
     pub length: u64,
     /// Ranges whose bytes did not arrive.
     pub lost: Vec<Range<u64>>,
