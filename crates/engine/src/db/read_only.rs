@@ -404,8 +404,10 @@ mod tests {
 
     #[test]
     fn what_was_seen_stays_there() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let db = Builder::default().open_store(store.clone()).unwrap();
+        let store = Arc::new(MemoryStore::new());
+        // Without threads, which may delete files later.
+        let db = writer(&store);
+        let store: Arc<dyn Store> = store;
         work(&db, 1);
         let seen = see(&store).unwrap().unwrap();
         let reader = Builder::default().read_only().open_store(store.clone()).unwrap();
