@@ -448,12 +448,17 @@ impl Net {
         self.produced += after.saturating_sub(before);
     }
 
-    fn serve_requests(&mut self, id: u64, until: u64) {
+    /// A client that is gone waits for nothing any more.
+    fn check_shut(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.check_shut();
         if connection.is_dead || connection.is_ending {
             self.keyspace.unwait(id);
         }
+    }
+
+    fn serve_requests(&mut self, id: u64, until: u64) {
+        self.check_shut(id);
         while let Some(connection) = self.connections.get_mut(&id) {
             let handled = connection.handle(&mut self.keyspace, &mut self.server, until);
             self.cause = connection.needs;
@@ -461,7 +466,8 @@ impl Net {
                 self.postponed.push(id);
             }
             match handled {
-                Handled::All => return,
+                // A request may have begun to wait, behind which as much has come already as is read of a client that waits.
+                Handled::All => return self.check_shut(id),
                 Handled::Others => {
                     self.serve_others();
                     // Between two requests of one client, too: a few bytes can ask for long values.
