@@ -66,9 +66,9 @@ enum Command {
 /// Below this limit of memory, bytes, what the allocator would keep is missed: a process in 64 MiB was killed for it.
 const LITTLE_MEMORY: u64 = 512 << 20;
 
-/// Bytes from which on freed memory goes back to the kernel at once: with little memory, and of a server, which runs for long and has other
-/// programs beside it.
+/// Bytes from which on freed memory goes back to the kernel at once where there is [`LITTLE_MEMORY`].
 const LITTLE_BOUND: i32 = 128 << 10;
+/// A server's bound: it runs for long and has other programs beside it.
 const SERVER_BOUND: i32 = 1 << 20;
 
 fn main() -> ExitCode {

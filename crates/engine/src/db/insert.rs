@@ -33,7 +33,7 @@ impl FamilyWriter {
     }
 }
 
-/// What only the leader of the queue touches.
+/// The state that only the leader of the queue touches.
 pub(super) struct WriteState {
     /// By family id; ids are small and never used again.
     pub families: Vec<Option<FamilyWriter>>,

@@ -235,7 +235,7 @@ struct Tail {
 }
 
 /// Looks at every byte of `range` for records that begin there, at their place or moved, until one knows of durable bytes above `good`.
-/// What a watermark says of the file is true wherever it stands. Time is linear in the file: a header check per byte that is not within
+/// A watermark is true of the file wherever it stands. Time is linear in the file: a header check per byte that is not within
 /// zeros, and payloads are read for no more than the length of the file in all, whatever lengths claim.
 fn scan(salts: Salts, window: &mut Window<'_>, range: Range<usize>, good: usize) -> Result<Tail> {
     let mut tail = Tail { synced: 0, records: 0 };

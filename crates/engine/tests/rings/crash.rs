@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// States that each workload contributes at least, with and without zeros ahead of the log; 28 of them make more than 25,000.
 const STATES: u64 = 450;
 
-/// What the length of the log is a multiple of where zeros are written ahead of it, bytes: a page, so that most crashes tear several.
+/// Zeros ahead of a log end at a multiple of so many bytes: a page, so that most crashes tear several.
 const AHEAD: u64 = 4096;
 
 /// One image in so many is also crashed during its recovery.

@@ -97,7 +97,7 @@ pub enum Failure {
     Reply(Cow<'static, [u8]>),
     /// The keyspace refused, or the engine failed.
     Keyspace(keyspace::Error),
-    /// It has none yet: the request goes on in steps.
+    /// No error: the request goes on in steps, and has no reply yet.
     InSteps,
 }
 

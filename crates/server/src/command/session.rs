@@ -124,7 +124,7 @@ impl LaterString {
     /// Puts the next bytes behind those in `out`, about so many at most.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> keyspace::Result<()> {
         match self {
             LaterString::Plain(reader) => reader.read(most, out),

@@ -58,7 +58,7 @@ enum Done {
 /// A request that is worked on in steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// What is being done; `None`: the request can be run again.
+    /// The work; `None`: the request can be run again.
     task: Option<Task>,
     /// The command, in `units`.
     number: usize,

@@ -139,7 +139,7 @@ impl Keyspace {
     /// Called now and then.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub fn flush_at_rest(&mut self) -> Result<()> {
         let is_due = self.bulk.bytes >= BULK || self.bulk.deletes;
         if !is_due || self.now.abs_diff(self.bulk.last) < REST_MS || self.is_underway() || self.would_wait() {

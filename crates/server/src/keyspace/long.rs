@@ -276,7 +276,7 @@ impl Keyspace {
     }
 
     /// A reader of the bytes `from..to` of the string whose length was asked for last, cut at its end; of none if there is no such key.
-    /// What does not lie in pieces is copied.
+    /// A string that does not lie in pieces is copied.
     pub fn part_reader(&mut self, from: u64, to: u64) -> Result<StringReader> {
         match self.known_string().filter(Head::is_in_pieces) {
             Some(head) => {

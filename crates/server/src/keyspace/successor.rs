@@ -34,7 +34,7 @@ impl Keyspace {
     /// whether there was one.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub fn open_abandoning(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<(Keyspace, bool)> {
         let mut keyspace = Keyspace::open_any(store, settings, random)?;
         let left = keyspace.unfinished()?;

@@ -184,7 +184,7 @@ impl Connection {
         self.is_paused() || (self.is_held_up() || self.session.is_in_steps()) && self.input.len() >= INPUT_WAITING
     }
 
-    /// It says nothing because it waits for the server.
+    /// The client says nothing because it waits for the server.
     pub fn is_waiting(&self) -> bool {
         self.is_held_up() || self.session.is_in_steps()
     }

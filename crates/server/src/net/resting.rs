@@ -18,7 +18,7 @@ const STILL: u64 = 256 << 10;
 const CHANGES: u64 = 512 << 10;
 const PARTS: u64 = 8;
 
-/// What is known of memory since it was given back last.
+/// Looks at memory since it was given back last.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
     next: u64,

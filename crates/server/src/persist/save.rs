@@ -186,7 +186,7 @@ impl LongDump {
     /// Puts the next bytes behind those in `out`: so many of the string at most, and what stands before and behind it.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> keyspace::Result<()> {
         let before = out.len();
         out.append(&mut self.start);

@@ -1,5 +1,6 @@
 //! Writing: the encodings that every Redis since 5.0 reads.
 
+use super::input::Input;
 use super::{crc64, opcode};
 use crate::number::parse_integer;
 use std::io::{self, Write};
@@ -149,8 +150,6 @@ impl<W: Write> Output<W> {
 
 /// Bytes of the end of a single value: the version and the checksum.
 pub const END_OF_VALUE: u64 = 10;
-/// Bytes with which a value begins that is a long string, at most: type and length.
-const START_OF_STRING: usize = 10;
 
 /// A single value that is a string as it is, by its first and last bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,19 +171,19 @@ impl LongValue {
     }
 }
 
-/// What [`Output::end_of_value`] has ended, of so many bytes, if it is a string as it is: `start` and `end` are its first and its last
+/// A value of so many bytes that [`Output::end_of_value`] has ended, if it is a string as it is: `start` and `end` are its first and its last
 /// bytes, ten of each.
 pub fn long_value(length: u64, start: &[u8], end: &[u8]) -> Option<LongValue> {
-    let (kind, head) = start.split_first()?;
-    let (bytes, at) = match head {
-        [0x80, rest @ ..] => (u64::from(u32::from_be_bytes(*rest.first_chunk()?)), 6),
-        [0x81, rest @ ..] => (u64::from_be_bytes(*rest.first_chunk()?), START_OF_STRING),
-        _ => return None,
-    };
-    let from = at as u64;
+    let mut input = Input::new(start);
+    let kind = input.byte().ok()?;
+    let bytes = input.length().ok()?;
+    let from = input.position();
     let is_all = from.checked_add(bytes).and_then(|to| to.checked_add(END_OF_VALUE)) == Some(length);
-    let (crc, end) = (crc64(0, start.get(..at)?), end.try_into().ok()?);
-    (*kind == super::kind::STRING && is_all).then_some(LongValue { string: (from, from + bytes), crc, end })
+    (kind == super::kind::STRING && is_all).then_some(LongValue {
+        string: (from, from + bytes),
+        crc: input.crc(),
+        end: end.try_into().ok()?,
+    })
 }
 
 /// The value inside what [`Output::end_of_value`] has ended; `None`: it is none, or of a version that is not known, or damaged.

@@ -193,7 +193,7 @@ fn batch_of_default() -> WriteBatch {
     batch
 }
 
-/// A record beside an earlier one of unlogged writes has its own number; others have none.
+/// A record of one put has 13 or 14 bytes of header, a head, and the length of the key; behind unlogged writes, its number, too.
 #[test]
 fn a_put_takes_fifteen_bytes_beside_key_and_value() {
     let store = Arc::new(MemoryStore::new());

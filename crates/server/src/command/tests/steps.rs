@@ -238,7 +238,7 @@ fn a_key_that_never_rests() {
     assert!(value(&mut talk, b"b") == value(&mut talk, b"a") && !talk.keyspace.has_uploads());
 }
 
-/// What is only read is as it was when the request came.
+/// Commands that only read see the string of the moment when the request came.
 #[test]
 fn readers_see_one_moment() {
     let mut talk = Talk::new();

@@ -144,7 +144,7 @@ fn rewritten(driven: &mut Driven) {
     }
 }
 
-/// What is loaded from the log as it lies there.
+/// The keys that a load of the log finds, as it lies there.
 fn loaded(directory: &Path) -> Keyspace {
     let mut keyspace = fresh();
     let found = Found::look(&directory.join("appendonlydir"), Damage::Refuse).unwrap();
@@ -161,7 +161,7 @@ const REQUESTS: &[(&[&[u8]], &str)] = &[
     (&[b"SETNX", b"old", b""], ":0\r\n"),
 ];
 
-/// What another client says meanwhile, its reply, and the reply that `APPEND` gets then.
+/// A request of another client meanwhile, its reply, and the reply that `APPEND` gets then.
 const MEANWHILE: &[(&str, &str, &str)] = &[
     ("ECHO x", "$1\r\nx\r\n", ":3145731\r\n"),
     ("FLUSHALL", "+OK\r\n", ":3145728\r\n"),
