@@ -171,8 +171,8 @@ impl LongValue {
     }
 }
 
-/// A value of so many bytes that [`Output::end_of_value`] has ended, if it is a string as it is: `start` and `end` are its first and its last
-/// bytes, ten of each.
+/// A value of `length` bytes that [`Output::end_of_value`] has ended, if it is a plain string. `start` and `end` are its first and last ten
+/// bytes.
 pub fn long_value(length: u64, start: &[u8], end: &[u8]) -> Option<LongValue> {
     let mut input = Input::new(start);
     let kind = input.byte().ok()?;
