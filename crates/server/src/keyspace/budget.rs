@@ -27,8 +27,8 @@ const LAST_FILTER_BITS: f64 = 12.0;
 const FILTER_BITS: f64 = 18.0;
 
 /// Bytes of large batches after which memtables are flushed before they are full, if none has come for so many milliseconds. Nothing else
-/// would give their memory back before the next writes; a flush costs little beside so many bytes. After collections or whole databases
-/// were deleted, bytes that memtables hold.
+/// would give their memory back before the next writes; a flush costs little beside so many bytes. After collections were deleted, bytes
+/// that memtables hold.
 const BULK: u64 = 16 << 20;
 const REST_MS: u64 = 2000;
 /// Bytes of a large batch.
@@ -56,6 +56,11 @@ impl Bulk {
     /// A batch that deletes collections or databases is committed.
     pub fn delete(&mut self, now: u64) {
         (self.deletes, self.last) = (true, now);
+    }
+
+    /// A huge string or a database is deleted by a range tombstone: tables that it hides go when it lies in a table itself.
+    pub fn delete_range(&mut self, now: u64) {
+        (self.bytes, self.last) = (BULK, now);
     }
 }
 
@@ -135,8 +140,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Begins to flush memtables that large batches have filled, or that hold much of what is deleted, if none has come for a while.
-    /// Called now and then.
+    /// Begins to flush memtables that large batches have filled, or that hold range tombstones or much of what is deleted, if none has come
+    /// for a while. Called now and then.
     ///
     /// # Errors
     /// Errors of the engine.

@@ -423,6 +423,9 @@ impl Keyspace {
         if self.all_deleted || !self.deleted.is_empty() {
             self.bulk.delete(self.now);
         }
+        if self.turn.deletes_ranges() {
+            self.bulk.delete_range(self.now);
+        }
         self.deleted.clear();
         self.all_deleted = false;
         self.bulk.add(self.turn.bytes(), self.now);

@@ -203,6 +203,11 @@ impl Turn {
         }
     }
 
+    /// Range tombstones are among the writes.
+    pub fn deletes_ranges(&self) -> bool {
+        !(self.keys.cleared.is_empty() && self.elements.cleared.is_empty())
+    }
+
     /// Waits until reads find all that was committed; those of others on the same engine, too.
     pub fn catch_up(&self) {
         if self.is_behind.take()

@@ -54,21 +54,22 @@ pub(super) fn is_no_descriptors(code: i32) -> bool {
 }
 
 /// From now on memory that is freed goes back to the kernel at once, in pieces of so many bytes and more; 32 MiB is the most. Else glibc
-/// begins with 128 KiB and raises that bound to the size of whatever was freed, up to 32 MiB, and each thread keeps up to twice as much for
-/// itself: some 30 MB in all, once compactions have run. It costs larger allocations a call of the kernel and pages to fill. Other
-/// allocators stay as they are.
+/// begins with 128 KiB and raises that bound to the size of whatever was freed, up to 32 MiB, and the heap of each thread keeps up to twice
+/// as much at its end: some 30 MB in all, once compactions have run. All threads share one heap, where glibc would make eight for each
+/// processor. It costs larger allocations a call of the kernel and pages to fill. Other allocators stay as they are.
 pub fn give_back_when_freed(bytes: i32) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    for bound in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
+    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, bytes), (libc::M_TRIM_THRESHOLD, bytes), (libc::M_ARENA_MAX, 1)] {
         // SAFETY: plain integers; it may be called at any time.
-        unsafe { libc::mallopt(bound, bytes) };
+        unsafe { libc::mallopt(parameter, value) };
     }
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     let _ = bytes;
 }
 
-/// Gives the kernel the pages that the allocator holds free between others. At the end of the arena of each thread there stays what
-/// [`give_back_when_freed`] leaves there. Threads that allocate meanwhile may wait. Other allocators stay as they are.
+/// Gives the kernel the pages that the allocator holds free between others. It reaches the end of the
+/// first heap only, which is the one that there is after [`give_back_when_freed`]. Threads that allocate meanwhile may wait. Other
+/// allocators stay as they are.
 pub fn give_back_free() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: a plain integer; it may be called at any time, by any thread.
