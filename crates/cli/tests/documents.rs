@@ -3,6 +3,7 @@
 use sinter_lab::report;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Most words of README as `wc -w` counts them, tables and code included.
 const README_WORDS: usize = 900;
@@ -33,6 +34,26 @@ fn figures_in_documents_are_the_committed_ones() {
     }
     let chart = report::chart(&folders).unwrap();
     assert!(fs::read_to_string(root().join(CHART)).unwrap() == chart, "{CHART} shows other figures than {RESULTS:?}; {again}");
+}
+
+/// Tables of `scripts/compare --rival`, in the document that shows them.
+const COMPARED: &str = "docs/performance.md";
+
+#[test]
+fn tables_beside_db_bench_are_the_committed_ones() {
+    let text = fs::read_to_string(root().join(COMPARED)).unwrap();
+    let mut shown = 0;
+    for entry in fs::read_dir(root().join("docs/results/db_bench")).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let output = Command::new(root().join("scripts/compare")).arg("--table").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let table = String::from_utf8(output.stdout).unwrap();
+        let again = format!("scripts/compare --table docs/results/db_bench/{name}.json --into {COMPARED}");
+        assert!(text.contains(&format!("<!-- compared: {name} -->\n{table}<!-- end of compared -->")), "{COMPARED} shows other figures: {again}");
+        shown += 1;
+    }
+    assert_eq!(text.matches("<!-- compared: ").count(), shown);
 }
 
 #[test]

@@ -43,6 +43,9 @@ const BANNED: &[(&str, &str)] = &[
     ("#![allow(", "use #![expect(.., reason = \"..\")]"),
 ];
 
+/// Words that leave the reader of a doc comment to guess what it is about, if it opens with them.
+const UNNAMED: &[&str] = &["That", "Those", "They", "Who", "What", "The same"];
+
 struct Complaints {
     list: Vec<String>,
     /// Lines over the budgets, per file.
@@ -121,11 +124,25 @@ fn bans(source: &Source, complaints: &mut Complaints) {
     }
 }
 
+/// Doc comments name their subject.
+fn openings(source: &Source, complaints: &mut Complaints) {
+    let mut goes_on = false;
+    for (i, line) in source.text.lines().map(str::trim_start).enumerate() {
+        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start);
+        let opens = |word: &&&str| text.and_then(|text| text.strip_prefix(**word)).is_some_and(|rest| !rest.starts_with(is_word));
+        if let Some(word) = UNNAMED.iter().find(|word| !goes_on && opens(word)) {
+            complaints.list.push(format!("{}:{}: a doc comment opens with \"{word}\"; name its subject", source.path, i + 1));
+        }
+        goes_on = text.is_some();
+    }
+}
+
 fn check(sources: &[Source], ratchet: &[(&str, usize)]) -> Vec<String> {
     let mut complaints = Complaints { list: Vec::new(), excess: Vec::new() };
     for source in sources {
         budgets(source, &mut complaints);
         bans(source, &mut complaints);
+        openings(source, &mut complaints);
     }
     let Complaints { mut list, excess } = complaints;
     for (path, over, reasons) in &excess {
@@ -174,6 +191,9 @@ fn each_rule_can_fail() {
     assert_eq!(bad("fn f() { unsafe { x() } }"), ["bad.rs:1: unsafe code in a file that is not listed for it"]);
     assert_eq!(bad("#![deny(unsafe_code)]\n// unsafe\n"), [""; 0]);
     assert_eq!(check(&[Source::new(UNSAFE[0], "fn f() {}")], &[]).len(), 1, "a needless permission");
+    assert_eq!(bad("/// What it is.\n"), ["bad.rs:1: a doc comment opens with \"What\"; name its subject"]);
+    assert_eq!(bad("fn f();\n//! The same as before.\n").len(), 1);
+    assert_eq!(bad("/// Whatever the table\n/// That holds.\n// What\n"), [""; 0]);
 }
 
 #[test]
