@@ -1,4 +1,4 @@
-//! What both styles do about tables that have expired or are hidden as a whole, and last tables that mostly hold tombstones.
+//! Drops tables that have expired or are hidden as a whole, and rewrites bottommost tables that mostly hold tombstones; for both styles.
 
 use super::{Choice, Input, PickEnv, collides, is_bottommost, plan};
 use crate::manifest::{TableInfo, Version};

@@ -1,5 +1,5 @@
-//! What one family's choice of codecs rests on, and what was chosen: samples of its data, what is written to and read from each level,
-//! what the medium costs. Kept in memory only: a database that is opened learns anew, which takes one flush.
+//! Chooses the codecs of one family's levels from samples of its data, from what is written to and read from each level, and from the costs
+//! of the medium. All is kept in memory only: a database that is opened learns anew, which takes one flush.
 //!
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
@@ -23,63 +23,63 @@ pub(super) use announced::timed;
 
 /// Nanoseconds between two reviews of all levels, at least.
 const PERIOD_NS: u64 = 250_000_000;
-/// After so many seconds it is decided by what is known, be it enough or not.
+/// Seconds after which verdicts rest on whatever is known, be it enough or not.
 const SETTLE_SECONDS: f64 = 2.0;
-/// What is counted loses half its weight in so many seconds (of five minutes a good part is left, of an hour nothing).
+/// Seconds in which a count loses half its weight (of five minutes a good part is left, of an hour nothing).
 const HALF_LIFE_SECONDS: f64 = 200.0;
-/// What the medium costs changes with what others do to it: the costs of what was moved so many seconds ago count half.
+/// Seconds in which measured costs of the medium lose half their weight: they change with what others do to the medium.
 const MEDIUM_HALF_LIFE_SECONDS: f64 = 20.0;
-/// After so many seconds, half of what a new codec takes of processors shows in how many are idle: that is smoothed over about a second,
-/// and tables that were begun before keep their codec.
+/// Seconds until half of the processors that a new codec takes show as busy: the measured idleness is smoothed over about a second, and
+/// tables that were begun before keep their codec.
 const NOTICED_SECONDS: f64 = 2.0;
-/// Of what was appended or read, no less is left to count by than so many bytes; before merges read any, as many at the costs of
+/// Bytes appended or read that the measured costs rest on at least, however old; before merges read any, as many count at the costs of
 /// [`REFERENCE_MEDIUM`].
 const LEAST_MOVED: f64 = 67_108_864.0;
-/// A byte that a level holds is expected to be missed so often, until the level has been watched.
+/// Cache misses expected per byte that a level holds, until the level has been watched.
 const EXPECTED_MISSES: f64 = 1.0;
-/// After so many seconds without readers, half of that is expected.
+/// Seconds without readers after which half of that is expected.
 const WATCHED_SECONDS: f64 = 300.0;
-/// A smaller size may cost this part of what the operations cost.
+/// A smaller size may cost this part of the cost of all operations.
 const TOLERANCE: f64 = 0.02;
 /// Nanoseconds that an operation costs at least: a read or a write in memory.
 const OPERATION_NS: f64 = 500.0;
 /// Nanoseconds that a miss costs besides the read.
 const MISS_NS: f64 = 1000.0;
-/// A level that less was written to lately is judged as if so many bytes had been.
+/// Minimum recent write volume assumed for a level, bytes.
 const LEAST_WRITTEN: f64 = 1_048_576.0;
 /// A sample changes the mean by at least this part.
 const LEAST_WEIGHT: f64 = 1.0 / 16.0;
-/// Once there are so many samples, they can be judged by, and one that takes many times as long was interrupted.
+/// Samples from which a level can be judged; from then on a sample that takes many times as long was interrupted.
 const ENOUGH_SAMPLES: u64 = 4;
 
-/// What is known of one level.
+/// Observations of one level.
 #[derive(Debug, Clone)]
 struct Level {
     effects: [Effect; COUNT],
     samples: u64,
-    /// Bytes before compression that were written since the last of them.
+    /// Bytes before compression written since the last sample.
     unsampled: u64,
     /// Bytes before compression, forgotten slowly.
     written: f64,
     /// Bytes before compression that compactions under way have yet to write.
     coming: u64,
-    /// Those and what they have written already.
+    /// Bytes before compression that compactions under way have written or have yet to write.
     under_way: u64,
-    /// By how many bytes before compression it will have grown when they are done.
+    /// Bytes before compression by which the level will have grown when compactions under way are done.
     growth: i64,
-    /// One that brings most of what counts has begun, and needs a verdict before its first table.
+    /// A job that brings most of what counts has begun, and needs a verdict before its first table.
     is_asked: bool,
-    /// As `written`: of tables that moved on from here, as they are.
+    /// Bytes of tables that moved on from here as they are, counted as `written`.
     moved: f64,
-    /// As `written`: of blocks that readers did not find in the cache.
+    /// Bytes of blocks that readers did not find in the cache, counted as `written`.
     missed: f64,
-    /// Bytes before compression that it holds.
+    /// Bytes before compression that the level holds.
     holds: u64,
-    /// Those that will stay for the time being: what is more than its target goes down as soon as somebody comes to it.
+    /// Part of `holds` that will stay for the time being: the excess over the level's target goes down with the next compaction.
     stays: f64,
-    /// What is too much for the level above, and will be here.
+    /// Excess of the level above over its target, which will come here.
     owed: f64,
-    /// For how long it has been known to hold something.
+    /// Seconds for which the level has been known to hold something.
     watched_seconds: f64,
     standing: Standing,
     since_unix: u64,
@@ -113,7 +113,7 @@ impl Default for Level {
 #[derive(Debug)]
 struct State {
     levels: Vec<Level>,
-    /// What the counts cover.
+    /// Seconds that the counts cover.
     seconds: f64,
     operations: f64,
     operations_seen: u64,
@@ -121,13 +121,13 @@ struct State {
     /// When all levels were reviewed, not only those that a job asked for.
     all_reviewed_ns: Option<u64>,
     idle: f64,
-    /// Processors that changes of codecs have taken lately: they look idle still.
+    /// Processors that changes of codecs have taken lately: they still look idle.
     taken: f64,
-    /// What was appended to tables.
+    /// Bytes appended to tables, and the time that took.
     appended: Transfer,
-    /// What merges read.
+    /// Bytes that merges read, and the time that took.
     read: Transfer,
-    /// A table was written: what that costs is known.
+    /// A table was written, so the cost of writing is known.
     sealed: bool,
     totals: Totals,
 }
@@ -151,7 +151,7 @@ impl Default for State {
     }
 }
 
-/// What choosing has cost and done since the database was opened.
+/// Cost and effect of choosing codecs since the database was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Samples taken.
@@ -162,7 +162,7 @@ pub struct Totals {
     pub changes: u64,
 }
 
-/// What a review is told.
+/// Observations that a review is given.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// By the monotonic clock.
@@ -173,13 +173,13 @@ pub struct Observed {
     pub idle: f64,
     /// Processors that there are.
     pub cpus: f64,
-    /// That was measured.
+    /// `idle` was measured.
     pub idle_is_known: bool,
     /// Reads, seeks and writes of the family since the database was opened.
     pub operations: u64,
-    /// What the kernel can keep of the family's files, bytes, where that is known.
+    /// Bytes of the family's files that the kernel can keep in memory, where that is known.
     pub for_files: Option<u64>,
-    /// What it can keep of all files, in memtables of the family.
+    /// Page cache available for all files, in memtables of the family.
     pub room_in_memtables: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,
@@ -187,19 +187,19 @@ pub struct Observed {
     pub levels: Vec<Holding>,
 }
 
-/// What a level holds, and what was read of it.
+/// Data that a level holds, and reads of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Holding {
     /// Bytes of keys and values.
     pub raw_bytes: u64,
-    /// Those of them that are more than the level's target.
+    /// Part of `raw_bytes` that exceeds the level's target.
     pub excess_bytes: u64,
     /// Blocks that readers did not find in the cache since the last review.
     pub misses: u64,
 }
 
 impl Holding {
-    /// So large a part of it is more than the level's target.
+    /// Marks the given part of the level's data as excess over its target.
     pub fn owing(self, part: f64) -> Self {
         Holding { excess_bytes: (self.raw_bytes as f64 * part) as u64, ..self }
     }
@@ -222,7 +222,7 @@ impl Auto {
         Arc::new(Auto { clock, measures, reads, state: Mutex::default() })
     }
 
-    /// Starts anew, as of now: so many operations were done before.
+    /// Starts anew, as of now; `operations` is the count so far.
     pub fn begin(&self, now_ns: u64, operations: u64) {
         self.reads.take_in_order();
         let mut state = self.state.lock();
@@ -237,7 +237,7 @@ impl Auto {
         *state = State { levels, operations_seen: operations, reviewed_ns: now, all_reviewed_ns: now, totals, ..State::default() };
     }
 
-    /// Where the family's tables note how long reads take.
+    /// Measured read times, to which the family's tables add.
     pub fn read_times(&self) -> &Arc<ReadTimes> {
         &self.reads
     }
@@ -287,7 +287,7 @@ impl Auto {
         }
     }
 
-    /// It is time for a review: always where nothing is timed.
+    /// Returns whether a review is due: always where nothing is timed.
     pub fn is_due(&self, now_ns: u64) -> bool {
         let state = self.state.lock();
         !self.measures || state.is_in_turn(now_ns) || state.levels.iter().any(|level| level.is_asked)
@@ -369,7 +369,7 @@ impl Auto {
         from.iter().for_each(|&(level, bytes)| state.level(level).moved += bytes as f64);
     }
 
-    /// What choosing has cost and done.
+    /// Cost and effect of choosing so far.
     pub fn totals(&self) -> Totals {
         self.state.lock().totals
     }
@@ -403,7 +403,7 @@ impl Auto {
 }
 
 impl Level {
-    /// Judges it, and says why; true if it changes its codec.
+    /// Judges the level and notes the reasons; true if it changes its codec.
     fn hear(&mut self, situation: &Situation, patience: u32, unix_seconds: u64, grounds: &Grounds) -> bool {
         let verdict = judge(situation);
         let was_settled = self.standing.settled;
@@ -419,23 +419,23 @@ impl Level {
         has_changed && was_settled
     }
 
-    /// Bytes written, once compactions under way are done, as far as verdicts are concerned.
+    /// Bytes written on which verdicts rest: those of compactions under way are included.
     fn judged_written(&self) -> f64 {
         (self.written + self.coming as f64).max(LEAST_WRITTEN)
     }
 
-    /// Something was written to it, or will be soon. What only holds tables that moved to it needs no codec yet, and must not get used to
-    /// one because it costs nothing.
+    /// The level was written to, or will be soon. A level that only receives moved tables needs no codec yet, and must not get used to one
+    /// because it costs nothing.
     fn is_written(&self) -> bool {
         self.written > 0.0 || self.coming > 0
     }
 
-    /// Bytes that it holds once compactions under way are done.
+    /// Bytes that the level holds once compactions under way are done.
     fn will_hold(&self) -> f64 {
         (self.holds as f64 + self.growth as f64).max(0.0)
     }
 
-    /// Bytes of these that stay for the time being. What comes may be what the level above owes.
+    /// Bytes of `will_hold` that stay for the time being. Incoming bytes may be the excess of the level above.
     fn will_stay(&self) -> f64 {
         match self.growth {
             0.. => self.stays + self.owed.max(self.growth as f64),
@@ -443,14 +443,14 @@ impl Level {
         }
     }
 
-    /// The part of what was written that is there still and stays, or moved on as it is, 1 at most: what was rewritten already is read no
-    /// more. What else level 0 has is soon rewritten.
+    /// The part of the written bytes that is still there and stays, or moved on as it is, 1 at most: rewritten data is read no more. The
+    /// rest of level 0 is rewritten soon.
     fn held_per_written(&self, number: usize) -> f64 {
         let stays = if number == 0 { 0.0 } else { self.will_stay() };
         ((stays + self.moved) / self.judged_written()).min(1.0)
     }
 
-    /// Compactions under way bring more than was written lately: what it was judged by says little of what it will be.
+    /// Compactions under way bring more than was written lately: earlier verdicts say little about the level as it will be.
     fn is_burst(&self) -> bool {
         let by_them = self.under_way.saturating_sub(self.coming) as f64;
         self.under_way as f64 > (self.written - by_them).max(LEAST_WRITTEN)
@@ -474,7 +474,8 @@ impl State {
         &mut self.levels[number]
     }
 
-    /// What codecs do to a level's data, and from how many samples that is known; of the nearest level above, or below, that has any.
+    /// Effects of the codecs on a level's data and the number of samples behind them; of the nearest level above, or else below, that has
+    /// samples.
     fn effects(&self, number: usize) -> Option<([Effect; COUNT], u64)> {
         let (upper, lower) = self.levels.split_at(number + 1);
         let known = upper.iter().rev().chain(lower).find(|level| level.samples > 0)?;
@@ -505,7 +506,7 @@ impl State {
         self.operations_seen = seen.operations;
         let medium_kept = 0.5f64.powf(seconds / MEDIUM_HALF_LIFE_SECONDS);
         for transfer in [&mut self.appended, &mut self.read] {
-            // Of what nothing is left, the costs would not be known, and where little is, a single read that was stopped decides.
+            // Without any bytes left the costs would not be known, and with few a single read that was stopped decides.
             let kept = medium_kept.max(LEAST_MOVED / transfer.bytes).min(1.0);
             let Transfer { bytes, busy_ns, wait_ns } = *transfer;
             *transfer = Transfer { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
@@ -527,7 +528,7 @@ impl State {
     }
 }
 
-/// What the reasons of a verdict name besides the situation.
+/// Facts besides the situation that the reasons of a verdict name.
 struct Grounds {
     samples: u64,
     seconds: f64,

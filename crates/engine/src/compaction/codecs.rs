@@ -1,5 +1,5 @@
-//! Which codec a level gets: a pure function of what was measured, and the memory that keeps it from swinging to and fro. The model and
-//! its limits are written down in docs/engine/compression.md.
+//! Chooses the codec of a level: a pure function of measurements, and the memory that keeps the choice from swinging to and fro. The model
+//! and its limits are written down in docs/engine/compression.md.
 
 use crate::codec::{Codec, Compression};
 use crate::table::SLOW_GUESS_NS;
@@ -9,53 +9,53 @@ pub const COUNT: usize = 3;
 /// The codecs that are weighed: one for each thing that can be scarce (processors for writing, both, space). Others lie between these or
 /// gain nothing on blocks of a few KiB, and every candidate costs samples.
 pub const CANDIDATES: [Compression; COUNT] = [plain(Codec::None), plain(Codec::Lz4), plain(Codec::Zstd)];
-/// The one that leaves blocks as they are.
+/// The candidate that leaves blocks as they are.
 const PLAIN: usize = 0;
-/// The one in use before anything is known: that of [`Codec::usual`].
+/// The candidate in use before anything is known: that of [`Codec::usual`].
 pub const FIRST: usize = if Codec::Lz4.is_built_in() { 1 } else { PLAIN };
-/// The one on level 0 where there is room. A memtable that is full before anything is known is one of a load that leaves no processor
-/// idle, and its table is merged soon, or is one of a load in key order, which waits for nothing but flushes.
+/// The first candidate on level 0 where memory is ample. A memtable that is full before anything is known comes from a load that leaves no
+/// processor idle, and its table is merged soon, or from a load in key order, which waits for nothing but flushes.
 pub const FIRST_WITH_ROOM: usize = PLAIN;
-/// There is room where the kernel can keep of files what so many memtables hold. That is about what levels 0 to 2 hold under the default
-/// targets: merges of these find their inputs in memory. With less, what flushes wrote has to come back from the medium.
+/// Memory is ample where the kernel can cache this many memtables' worth of files. That is about what levels 0 to 2 hold under the default
+/// targets: their merges find the inputs in memory. With less, flushed tables have to come back from the medium.
 pub const ROOMY_MEMTABLES: u64 = 64;
 
-/// What the codecs do to half-random values, on one core (lz4_flex and zstd 1, blocks of 4 KiB): used where nothing may be timed.
+/// Effects of the codecs on half-random values, on one core (lz4_flex and zstd 1, blocks of 4 KiB): used where nothing may be timed.
 pub const REFERENCE: [Effect; COUNT] = [
     Effect::NONE,
     Effect::of(Codec::Lz4, Effect { ratio: 0.53, compress_ns: 0.58, decompress_ns: 0.08 }),
     Effect::of(Codec::Zstd, Effect { ratio: 0.42, compress_ns: 1.6, decompress_ns: 0.72 }),
 ];
 
-/// What a nanosecond of a processor that nobody else wants costs: it delays the job and takes memory bandwidth.
+/// Cost of a processor's nanosecond that would be idle otherwise: its use delays the job and takes memory bandwidth.
 const FREE: f64 = 0.02;
 /// Less idle time than this is none.
 const LEAST_IDLE: f64 = 0.05;
 /// The part of a read's time that its length decides, of a read of a block of 4 KiB: from the page cache, and from the medium.
 const FAST_BY_LENGTH: f64 = 0.37;
 const SLOW_BY_LENGTH: f64 = 0.08;
-/// What a wait costs while no processor is idle, as a part of its time: whoever else wants to work does so meanwhile. How many
-/// others there are when the data are read is not known when they are written.
+/// Cost of a wait while no processor is idle, as a part of its time: other threads work meanwhile. Their number at the time of reading is
+/// not known when the data are written.
 const BUSY_WAIT: f64 = 0.5;
-/// Fewer slow reads than this say nothing about the page cache's size: they are what nobody has read before.
+/// A smaller share of slow reads says nothing about the page cache's size: they are first reads of data.
 const LEAST_SLOW: f64 = 0.05;
 /// Sizes that differ by less are the same: then the cheaper codec is taken.
 const SAME_SIZE: f64 = 0.02;
 /// A change of codec for its size has to gain this much of the size before compression.
 const CLEAR_SIZE: f64 = 0.05;
-/// A change for its cost has to gain this part of what lies between the dearest and the cheapest: most of a cost is often the same for
+/// A change for its cost has to gain this part of the difference between the dearest and the cheapest: most of a cost is often common to
 /// all.
 const CLEAR_COST: f64 = 0.1;
 /// Nanoseconds that a merge costs per byte, without codecs.
 pub const MERGE_NS: f64 = 0.7;
-/// So many verdicts in a row have to ask for the same change, unless what they rest on is new.
+/// Verdicts in a row that have to ask for the same change, unless the facts behind them are new.
 pub const PATIENCE: u32 = 3;
 
 const fn plain(codec: Codec) -> Compression {
     Compression { codec, level: None, dictionary_bytes: 0 }
 }
 
-/// What a codec does to the data of a level. Times are nanoseconds of one processor per byte before compression.
+/// Effect of a codec on a level's data. Times are nanoseconds of one processor per byte before compression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     /// Size in blocks per size before; 1 if blocks are stored plain because they do not shrink by an eighth.
@@ -66,7 +66,7 @@ pub struct Effect {
     pub decompress_ns: f64,
 }
 
-/// What the medium costs.
+/// Costs of the medium.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medium {
     /// Nanoseconds of a processor per byte written.
@@ -79,13 +79,13 @@ pub struct Medium {
     pub ahead_wait_ns: f64,
     /// Nanoseconds of a read of one block that the page cache answers.
     pub fast_ns: f64,
-    /// Nanoseconds of one that waits for the medium.
+    /// Nanoseconds of a read of one block that waits for the medium.
     pub slow_ns: f64,
     /// The part of reads that wait.
     pub slow_share: f64,
 }
 
-/// What these cost where nothing may be timed: a page cache that writes 2.5 GB/s through to a local disk, and holds everything.
+/// Costs of the medium where nothing may be timed: a page cache that writes 2.5 GB/s through to a local disk, and holds everything.
 pub const REFERENCE_MEDIUM: Medium = Medium {
     write_ns: 0.4,
     write_wait_ns: 0.0,
@@ -96,24 +96,24 @@ pub const REFERENCE_MEDIUM: Medium = Medium {
     slow_share: 0.0,
 };
 
-/// What is known of one level, over one and the same time. Bytes are counted before compression.
+/// Facts about one level, all over one period. Bytes are counted before compression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Situation {
-    /// What each candidate does to this level's data.
+    /// Effect of each candidate on this level's data.
     pub effects: [Effect; COUNT],
     /// The candidate in use.
     pub current: usize,
     /// Bytes that flushes and compactions wrote to the level, or are about to.
     pub written: f64,
-    /// Those of them that compactions under way have yet to write.
+    /// Part of `written` that compactions under way have yet to write.
     pub coming: f64,
-    /// Most of them come from compactions under way.
+    /// Most of `written` comes from compactions under way.
     pub is_burst: bool,
     /// Bytes of its blocks that readers did not find in the cache.
     pub missed: f64,
     /// How often a byte is expected to be missed before it is rewritten, at least.
     pub expected_misses: f64,
-    /// The same as `missed`, of all levels.
+    /// Bytes of blocks of all levels that readers did not find in the cache.
     pub missed_anywhere: f64,
     /// Bytes of a block.
     pub block: f64,
@@ -121,23 +121,23 @@ pub struct Situation {
     pub share: f64,
     /// The family's data, bytes before compression.
     pub data: f64,
-    /// What the page cache can hold of them, bytes.
+    /// Bytes of the family's files that the page cache can hold.
     pub for_files: f64,
-    /// How much of the time that it takes to know a level's readers is still to come, 1 to 0.
+    /// Part of the time needed to know a level's readers that is still to come, 1 to 0.
     pub unwatched: f64,
-    /// Length of the time, seconds; 0: it is not known, and no processor is free.
+    /// Length of the period, seconds; 0: it is not known, and no processor is free.
     pub seconds: f64,
     /// Processors that are idle and that no other change of codec was just given.
     pub idle: f64,
     /// Processors that there are.
     pub cpus: f64,
-    /// What the medium costs.
+    /// Costs of the medium.
     pub medium: Medium,
     /// Nanoseconds that a smaller size may cost.
     pub allowance: f64,
 }
 
-/// What a situation asks for.
+/// Result of judging a situation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The candidate.
@@ -146,11 +146,11 @@ pub struct Verdict {
     pub costs: [f64; COUNT],
     /// The size with each, per size before.
     pub ratios: [f64; COUNT],
-    /// What was allowed for a smaller size, nanoseconds.
+    /// Nanoseconds that a smaller size was allowed to cost.
     pub allowance: f64,
 }
 
-/// A measured number that can be reckoned with.
+/// A measured number made safe to calculate with.
 fn sound(number: f64) -> f64 {
     if number.is_finite() { number.clamp(0.0, 1e15) } else { 0.0 }
 }
@@ -171,8 +171,8 @@ impl Effect {
 }
 
 impl Situation {
-    /// Processors that writing with a candidate keeps busy. A burst comes as fast as a merge can that packs its blocks itself: over how
-    /// much time something was written before says nothing.
+    /// Processors that writing with a candidate keeps busy. A burst comes as fast as a merge can that compresses its blocks itself: the
+    /// time over which earlier data was written says nothing about it.
     fn needed(&self, candidate: Effect) -> f64 {
         match self.is_burst {
             true => candidate.compress_ns / (MERGE_NS + sound(self.medium.write_ns) + candidate.compress_ns),
@@ -190,7 +190,7 @@ impl Situation {
         if self.seconds > 0.0 { sound(bytes / self.seconds * effect.compress_ns / 1e9) } else { 0.0 }
     }
 
-    /// Idle processors that a candidate takes if it follows the one in use: of what the measurement does not know yet.
+    /// Additional idle processors that the level uses once it switches to a candidate from the codec in use.
     pub(super) fn takes(&self, candidate: usize) -> f64 {
         (self.needed(self.effects[candidate].sound()) - self.given_back()).max(0.0)
     }
@@ -308,15 +308,15 @@ impl Default for Standing {
 }
 
 impl Standing {
-    /// What is in use until the first verdict.
+    /// Sets the codec that is in use until the first verdict.
     pub fn begin(&mut self, candidate: usize) {
         if !self.settled {
             (self.chosen, self.challenger) = (candidate, candidate);
         }
     }
 
-    /// Takes a verdict into account; true if another codec is in use from now on. A change has to gain clearly, and after the first
-    /// verdict `patience` times in a row.
+    /// Takes a verdict into account; true if another codec is in use from now on. A change has to gain clearly, and after the first verdict
+    /// it has to be asked for `patience` times in a row.
     pub fn hear(&mut self, verdict: &Verdict, patience: u32) -> bool {
         let (best, chosen) = (verdict.best, self.chosen);
         let patience = if std::mem::replace(&mut self.settled, true) { patience } else { 1 };

@@ -1,4 +1,4 @@
-//! What of a sorted stream of entries survives a merge.
+//! Decides which entries of a sorted stream survive a merge.
 //!
 //! **Stripes.** Readers exist only at the live snapshots (the newest visible number is the last of them). They cut the sequence numbers
 //! into stripes: all numbers above one snapshot up to and including the next. A reader at a snapshot cannot tell apart what happened
@@ -37,7 +37,7 @@ use crate::times::Cut;
 use crate::visible::{Operands, shown, user_value};
 use std::cmp::Ordering;
 
-/// What a merge may drop.
+/// Conditions under which a merge drops entries.
 pub struct Rules<'a> {
     /// Live snapshots, ascending, the newest visible number last (also if it equals the newest snapshot: the filter must spare that).
     pub snapshots: &'a [Seq],
@@ -59,7 +59,7 @@ pub struct Rules<'a> {
     pub filter: Option<&'a dyn CompactionFilter>,
     /// The level written to, for the filter.
     pub level: u8,
-    /// Who wants to know how old values were when newer versions replaced them.
+    /// Collects the ages at which newer versions replaced values; `None`: nobody needs them.
     pub heat: Option<&'a Heat>,
 }
 
@@ -109,7 +109,7 @@ impl Rules<'_> {
     }
 }
 
-/// Where the surviving entries go.
+/// Destination of the surviving entries.
 pub trait Sink {
     /// The next entry in order. `original_seq` is its number before zeroing; `first_of_key` says that no version of the key came before:
     /// only here may a table end.
@@ -214,7 +214,7 @@ struct Collapse<'a, C, S> {
     output: Output<'a, S>,
 }
 
-/// What tells how old a value is.
+/// Age of a value: its number, and a time of its own where it has one.
 #[derive(Clone, Copy)]
 struct Age {
     seq: Seq,
@@ -222,9 +222,9 @@ struct Age {
     own_time: Option<u64>,
 }
 
-/// What merge operands of one stripe stand on.
+/// The base to which merge operands of one stripe apply.
 enum Base {
-    /// The value that the input stands on.
+    /// The value at which the input stands.
     Value,
     /// Nothing: the key did not exist.
     Absent,
@@ -325,13 +325,13 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.shadow == Some(stripe) || self.sweep.over.is_some_and(|f| f.newest(snapshot).is_some_and(|newest| newest > seq))
     }
 
-    /// Rule 5: the filter has a say.
+    /// Rule 5: the filter judges the version.
     #[inline]
     fn is_judged(&self, stripe: usize) -> bool {
         self.rules.filter.is_some() && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
     }
 
-    /// Rule 5: it has outlived its time to live, for all who see it.
+    /// Rule 5: the version has expired, for all readers that see it.
     #[inline]
     fn is_over(&self, age: Age, stripe: usize) -> bool {
         let expired = |cut: Cut| cut.covers(self.original(age.seq), age.own_time);
@@ -343,7 +343,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         if seq == 0 { self.rules.zeroed_seq } else { seq }
     }
 
-    /// The number that a value loses, if it does: its own, or, if it carries its own time, at most the newest one as old as that.
+    /// The number that a value loses, if any: its own, or, if it carries its own time, at most the newest one as old as that.
     #[inline]
     fn zeroed(&self, age: Age, stripe: usize) -> Option<Seq> {
         let cut = self.rules.zero_up_to.filter(|cut| self.rules.droppable(stripe) && cut.covers(age.seq, age.own_time))?;
@@ -398,7 +398,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         }
     }
 
-    /// What a user gets of the input's value.
+    /// The input's value as a user sees it.
     fn input_value(&self) -> Result<&[u8]> {
         let kind = kind_of(self.input.trailer()).unwrap_or(Kind::Value);
         user_value(kind, &self.key, self.input.value())

@@ -3,8 +3,8 @@
 //! A large merge is cut into key ranges that run side by side, each with its own cursors and outputs; their outputs, one after the other,
 //! are those of the whole. A flush is the same machinery with memtables as inputs.
 //!
-//! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: what is left
-//! of them are files that no manifest knows.
+//! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: outputs left
+//! behind are files that no manifest knows.
 
 use super::auto::Announced;
 use super::collapse::{Counts, Rules, collapse};
@@ -42,7 +42,7 @@ pub type Create<'a> = dyn Fn(FileId, &Hint) -> Result<Box<dyn Appender>> + Sync 
 
 /// Everything a job needs from its surroundings.
 pub struct Context<'a> {
-    /// Where tables live.
+    /// The store of the tables.
     pub store: &'a dyn Store,
     /// The database.
     pub db: DbId,
@@ -64,7 +64,7 @@ pub struct Context<'a> {
     pub new_number: &'a (dyn Fn() -> u64 + Sync),
     /// Live snapshots, ascending, the newest visible sequence number last (also if it equals the newest snapshot).
     pub snapshots: &'a [Seq],
-    /// The output belongs to a copy of the database as of the last of these: what is newer is left out.
+    /// The output belongs to a copy of the database as of the last snapshot: newer entries are left out.
     pub is_copy: bool,
     /// The family's merge operator.
     pub merge: Option<&'a dyn MergeOperator>,
@@ -86,34 +86,34 @@ pub struct Context<'a> {
     pub clock: &'a dyn Clock,
     /// Pauses that a compaction makes, so that others get the CPU; a flush makes none.
     pub pacing: Option<Pacing<'a>>,
-    /// What has outlived the family's time to live.
+    /// Entries as old as this have outlived the family's time to live.
     pub expired: Option<Cut>,
     /// Numbers that tell entries apart which may expire at different moments; `None`: nothing expires.
     pub apart: Option<Vec<Seq>>,
-    /// What is so old that nobody needs to know how old; `None`: the age of everything is needed.
+    /// Entries as old as this need no sequence number any more; `None`: all do.
     pub zero_up_to: Option<Cut>,
-    /// Chooses the age that is kept from the last level, and is told of what was replaced; `None`: the settings have it.
+    /// Chooses the age that is kept from the last level, and is told of replaced values; `None`: the settings have it.
     pub placement: Option<Chosen<'a>>,
     /// When sequence numbers were written; empty if the family does not track time.
     pub times: Arc<TimeMap>,
 }
 
-/// Who chose the age that is kept from the last level.
+/// The choice of the age that is kept from the last level.
 pub struct Chosen<'a> {
     /// The family's choice.
     pub by: &'a Placement,
-    /// In one line for people.
+    /// The reason in one line for people.
     pub why: String,
 }
 
-/// What a finished job did.
+/// Results of a finished job.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// New tables in key order; sealed, names not yet synced.
     pub outputs: Vec<TableInfo>,
-    /// The same of the level above, where the plan has an output there.
+    /// New tables of the level above, where the plan has an output there; as `outputs`.
     pub hot: Vec<TableInfo>,
-    /// Entries written by where they went, if they could go to either.
+    /// Entries written, by level, if they could go to either.
     pub placed: Placed,
     /// Entries read.
     pub entries_in: u64,
@@ -125,7 +125,7 @@ pub struct Report {
     pub elapsed_ns: u64,
 }
 
-/// How a job ended. Only `Done` may be published.
+/// End of a job. Only `Done` may be published.
 #[derive(Debug)]
 pub enum Outcome {
     /// All outputs are complete and durable.
@@ -156,7 +156,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         level: u8::try_from(plan.output_level).unwrap_or(u8::MAX),
         heat: context.placement.as_ref().map(|chosen| chosen.by.heat()),
     };
-    // What an upper output leaves is old.
+    // The data that an upper output leaves is old.
     let to_last = stretches(plan, context, plan.output_level, plan.hot.as_ref().map(|hot| hot.old.time));
     let hot = plan.hot.as_ref().map(|hot| (hot, stretches(plan, context, plan.output_level - 1, None)));
     let job = Job {
@@ -201,7 +201,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     }
 }
 
-/// What needs no number any more: nothing that the plan takes for young.
+/// Entries as old as this lose their sequence numbers; entries that the plan takes for young keep them.
 fn zero_up_to(plan: &Plan, context: &Context<'_>) -> Option<Cut> {
     let cut = context.zero_up_to?;
     Some(plan.hot.as_ref().map_or(cut, |hot| Cut { seq: cut.seq.min(hot.old.seq), time: cut.time.min(hot.old.time) }))
@@ -290,7 +290,7 @@ fn zeroed_seq(plan: &Plan, context: &Context<'_>) -> Result<Seq> {
     Ok(seqs.into_iter().max().unwrap_or(0))
 }
 
-/// How warm the outputs of a merge to a level are. `old`: what they hold is at least as old as that, unix seconds.
+/// Temperatures of a merge's outputs on a level. `old`: write time up to which the data there reaches at most, unix seconds.
 fn stretches(plan: &Plan, context: &Context<'_>, level: usize, old: Option<u64>) -> Stretches {
     let (settings, now) = (context.settings, context.clock.unix_seconds());
     let of = |newest: u64| settings.temperature_ages.at(newest, now).unwrap_or_else(|| settings.temperature_at(level));
@@ -298,7 +298,7 @@ fn stretches(plan: &Plan, context: &Context<'_>, level: usize, old: Option<u64>)
     Stretches::of(&plan.inputs, |newest| of(old.map_or(newest, |old| left(newest, old))))
 }
 
-/// Where to cut a large merge into key ranges: none if it is not worth it.
+/// Keys at which a large merge is cut into ranges; none if cutting is not worth it.
 fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<Vec<Vec<u8>>> {
     let target = plan.target_file_size.max(1);
     let pieces = context.max_subcompactions.min(usize::try_from(bytes_in / target).unwrap_or(usize::MAX));
@@ -324,14 +324,14 @@ fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<V
 struct Job<'a> {
     context: &'a Context<'a>,
     rules: Rules<'a>,
-    /// Of all inputs.
+    /// Range tombstones of all inputs.
     tombstones: RangeTombstones,
     grandparents: &'a [Arc<TableInfo>],
     table_bytes: u64,
     level: usize,
     stretches: Stretches,
     hot: Option<(&'a Hot, Stretches)>,
-    /// Why it runs; `None`: it is a flush.
+    /// The reason of the compaction; `None`: it is a flush.
     reason: Option<Reason>,
     expected_bytes: u64,
     /// Largest key of all inputs, where known.
@@ -342,7 +342,7 @@ struct Job<'a> {
     failed: AtomicBool,
 }
 
-/// What became of one key range; `None`: stopped.
+/// Result of one key range; `None`: stopped.
 type Piece = Result<Option<(Counts, Routed<TableInfo>)>>;
 
 impl Job<'_> {
@@ -440,7 +440,7 @@ impl Job<'_> {
 struct Factory<'a> {
     job: &'a Job<'a>,
     level: usize,
-    /// How warm and how old its tables are, as far as that is known in advance.
+    /// Temperatures and write times of the tables, as far as they are known in advance.
     stretches: &'a Stretches,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
@@ -514,7 +514,7 @@ struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
     temperature: Temperature,
-    /// Who is told of it, and the level.
+    /// The job to which the finished table is reported, and its level.
     codecs: Option<(&'a Announced, usize)>,
     sampler: Option<Sampler<'a>>,
 }

@@ -19,10 +19,10 @@ const MIN_INTRA_L0: usize = 4;
 /// Most tables of a level that move down together (RocksDB: `kMaxMultiTrivialMove`).
 const MOST_MOVED: usize = 4;
 
-/// Where the medium frees space in units, tables for so many of them go down together.
+/// Units whose tables go down together, on a medium that frees space in units.
 const UNITS: u64 = 3;
 
-/// How large the levels should be.
+/// Target sizes of the levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
     /// The level that level 0 is merged into.
@@ -36,7 +36,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// What a level below level 0 and above the last may hold before it is worked on, bytes.
+    /// Bytes that a level below level 0 and above the last may hold before it is compacted.
     pub fn target(&self, level: usize) -> u64 {
         if self.drained.is_some_and(|drained| level <= drained) { 0 } else { self.bytes[level] }
     }
@@ -106,8 +106,8 @@ impl Picker for Leveled {
         env.first_that_fits(steps.iter().filter_map(|step| step())).unwrap_or(Choice::Nothing)
     }
 
-    /// As RocksDB's `EstimateCompactionBytesNeeded`: level 0 and the base level once the trigger is reached, then the excess of each level,
-    /// with what it overlaps below, added to the next.
+    /// Estimates as RocksDB's `EstimateCompactionBytesNeeded`: level 0 and the base level once the trigger is reached, then the excess of
+    /// each level, with what it overlaps below, added to the next.
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64 {
         let targets = Targets::of(version, settings);
         let level0 = version.level_bytes(0);
@@ -278,8 +278,8 @@ pub fn push_level0_to_last(version: &Version, env: &PickEnv<'_>, reason: Reason)
     finish(version, env, inputs, reason, (last, run_number(version, last)))
 }
 
-/// Where a damaged table keeps the wanted tables of level 0 from going down together: the first of them that can go without it, oldest run
-/// first, with all that overlap it.
+/// Picks, where a damaged table keeps the wanted tables of level 0 from going down together, the first of them that can go without it,
+/// oldest run first, with all that overlap it.
 pub fn push_around_damage(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
     if env.damaged.is_empty() {
         return None;
@@ -345,10 +345,9 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
     order.into_iter().find_map(|(_, _, i)| push_from(version, env, (level, run), i, Reason::LevelSize))
 }
 
-/// Where the medium frees space in units that hold several tables: the next tables of the level by key, behind those that went down last,
-/// which the newest table below tells. What merges write lies in the order in which they write it. If they go through a level in the order
-/// of keys, the next ones find its tables lying in that order, and units die one after the other; between them lie only as many that are
-/// partly dead as there are places at which a level is being written and taken away.
+/// The next tables of a level by key, behind those that went down last (the newest table below tells), on a medium that frees space in
+/// units of several tables. Merges write tables in key order. Taking a level's tables away in that order, too, makes units obsolete one
+/// after the other: only as many are partly obsolete as there are places at which a level is being written and taken away.
 fn pick_next(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) -> Option<Choice> {
     let newest = version.levels.get(level + 1)?.first().and_then(|run| run.tables.iter().max_by_key(|t| t.number));
     let passed = newest.map_or(0, |newest| run.tables.partition_point(|t| t.range.largest <= newest.range.largest));
@@ -359,7 +358,7 @@ fn pick_next(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) 
     })
 }
 
-/// As many of the first tables as are idle, fill [`UNITS`] units and can be merged at once; if it is idle, the first in any case.
+/// The first tables that are idle, fill at most [`UNITS`] units and can be merged at once; the first, if it is idle, in any case.
 fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'t [Arc<TableInfo>]) -> &'t [Arc<TableInfo>] {
     let fits = |tables: &[Arc<TableInfo>]| {
         let own = bytes_of(tables);
@@ -434,16 +433,16 @@ fn push_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// Where room is limited, what lies below level 0 goes down until it has met all that it may delete or replace: deletions first, and of
-/// both the deepest first.
+/// With limited space, tables below level 0 go down until they have met all that they may delete or replace: deletions first, and of both
+/// kinds the deepest first.
 fn push_outdating(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.room == u64::MAX {
         return None;
     }
-    // Where age places data, what is young stays above the last level although it replaces something.
+    // Where age places data, young data stays above the last level although it replaces something.
     let goes_down = |t: &TableInfo| t.deletes() || !env.settings.places_by_age();
     let may_go = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && goes_down(t) && !env.is_taken(t);
-    // What is young would come back from the last level, and its deletions with it as long as a snapshot needs them.
+    // Young data would come back from the last level, and its deletions with it as long as a snapshot needs them.
     let young = env.young();
     let stays = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| {
         level + 2 == version.levels.len() && young.is_some_and(|young| placing::ripe(&young, t, 1) == 0)

@@ -17,7 +17,7 @@ pub struct ManualRange {
 }
 
 impl ManualRange {
-    /// It has a key in common with `range`.
+    /// Returns whether `range` has a key in common with this one.
     pub fn meets(&self, range: &KeyRange) -> bool {
         let starts_late = self.to.as_ref().is_some_and(|to| range.smallest > *to);
         let ends_early = self.from.as_ref().is_some_and(|from| range.ends_before(from));

@@ -1,4 +1,4 @@
-//! Which tables to merge next. Pickers are pure functions from a version to a choice: they see descriptions, never files.
+//! Picks the tables to merge next. Pickers are pure functions from a version to a choice: they see descriptions, never files.
 //!
 //! Data is ordered by age in *places*: level 0's runs from newest to oldest, then level 1, and so on. A plan is sound if no entry
 //! passes an entry of the same key on its way to the place of the output; [`check_plan`] says so, [`check_shape`] looks at the result.
@@ -7,8 +7,8 @@
 //!
 //! Where data is placed by age, a merge into the last level writes to two levels: what is young enough goes to the one above (`placing`).
 //!
-//! A damaged table is to a picker what a table is that a running job reads, except that it stays so: whatever would have to go through it
-//! waits above it, and everything else goes on around it.
+//! Pickers treat a damaged table like one that a running job reads, except that it stays so: whatever would have to go through it waits
+//! above it, and everything else goes on around it.
 
 mod aging;
 pub mod auto;
@@ -44,7 +44,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What a picker may know besides the version.
+/// Inputs of a picker besides the version.
 #[derive(Debug)]
 pub struct PickEnv<'a> {
     /// The family's settings.
@@ -67,9 +67,9 @@ pub struct PickEnv<'a> {
     pub expired: Cut,
     /// Memtables fill one after the other: more is coming to level 0 soon.
     pub loading: bool,
-    /// What is too young for the last level; `None`: age does not place data.
+    /// Bounds of the data too young for the last level; `None`: age does not place data.
     pub young: Option<Young>,
-    /// All the same, nothing is: the medium above the last level has no room, and that of the last level has.
+    /// No data counts as young: the medium above the last level has no free space, and that of the last level has some.
     pub crowded: bool,
     /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
     pub two_media: bool,
@@ -89,7 +89,7 @@ impl PickEnv<'_> {
         self.busy.contains(&table.number) || self.damaged.contains(&table.number)
     }
 
-    /// What the choice writes finds room.
+    /// Returns whether the output of the choice fits into the free space.
     pub fn fits(&self, choice: &Choice) -> bool {
         !matches!(choice, Choice::Merge(plan) if plan.bytes() > self.room)
     }
@@ -101,17 +101,17 @@ impl PickEnv<'_> {
         if self.fits(&first) { Some(first) } else { choices.find(|choice| self.fits(choice)).or(Some(first)) }
     }
 
-    /// Bytes that a merge takes together which could also be done in parts.
+    /// Bytes that a merge takes together if it could also be done in parts.
     fn most(&self) -> u64 {
         self.settings.max_compaction_bytes.min(self.room)
     }
 
-    /// What is too young for the last level, if that matters.
+    /// Bounds of the data too young for the last level, if age places data; nothing is young while `crowded`.
     fn young(&self) -> Option<Young> {
         self.by_age().map(|young| if self.crowded { Young::NOTHING } else { young })
     }
 
-    /// The same, wherever there is room.
+    /// Like `young`, but ignores `crowded`.
     fn by_age(&self) -> Option<Young> {
         self.young.filter(|_| self.settings.places_by_age())
     }
@@ -135,7 +135,7 @@ pub struct Plan {
     pub reason: Reason,
     /// Newest first.
     pub inputs: Vec<Input>,
-    /// Where the result goes.
+    /// Level of the result.
     pub output_level: usize,
     /// The run of the result on that level.
     pub output_run: u64,
@@ -151,7 +151,7 @@ pub struct Plan {
     pub cuts: Vec<Vec<u8>>,
 }
 
-/// What to do next.
+/// A picker's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     /// Nothing needs doing, or all that does is busy.
@@ -172,8 +172,8 @@ pub trait Picker: Send + Sync {
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64;
 }
 
-/// What sinks next from a medium that has no room, young or not, as a merge or on its way to one; `lies_there` says which tables are on it,
-/// `room` how many bytes the medium of the last level can take.
+/// Picks the next job that demotes data, young or not, from a full medium: a merge into the last level, or a move on the way to one.
+/// `lies_there` says which tables are on the medium, `room` how many bytes the medium of the last level can take.
 pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Choice {
     let env = PickEnv { crowded: true, ..*env };
     let choice = match env.settings.style {
@@ -187,7 +187,7 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     }
 }
 
-/// How many bytes of a medium could sink, one [`relieve`] after the other, into `room` bytes of that of the last level.
+/// Bytes of a medium that could be demoted, one [`relieve`] after the other, into `room` bytes on the medium of the last level.
 pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
     match env.settings.style {
         // By tables, which are small.
@@ -196,7 +196,7 @@ pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&Table
     }
 }
 
-/// What goes to the last level is no more than `room` bytes.
+/// Returns whether the choice brings at most `room` bytes to the last level.
 fn sinks_within(version: &Version, choice: &Choice, room: u64) -> bool {
     match choice {
         Choice::Move(plan) | Choice::Merge(plan) => plan.output_level + 1 < version.levels.len() || plan.bytes() <= room,
@@ -241,7 +241,7 @@ impl Plan {
         self.inputs.iter().map(|input| (input.level, sum(&input.tables))).collect()
     }
 
-    /// Bytes that are left of them if each point tombstone finds what it hides.
+    /// Bytes that are left of the inputs if each point tombstone finds what it hides.
     pub fn expected(&self) -> u64 {
         let (entries, tombstones) = self.tables().fold((0, 0), |sum: (u64, u64), t| (sum.0 + t.entries, sum.1 + t.tombstones));
         let gone = tombstones.saturating_mul(if self.bottommost { 2 } else { 1 });

@@ -30,13 +30,13 @@ pub trait TableSink {
 
 /// Starts tables.
 pub trait TableFactory {
-    /// How one is written.
+    /// Writer of one table.
     type Table: TableSink;
     /// Starts a table whose smallest key is `first`.
     fn start(&mut self, first: &[u8]) -> Result<Self::Table>;
 }
 
-/// Where tables end.
+/// Limits at which a table ends.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
     /// Size at which a table ends, bytes.
@@ -53,10 +53,10 @@ pub struct Limits<'a> {
 pub struct Output<'a, F: TableFactory> {
     factory: F,
     limits: Limits<'a>,
-    /// Those to be written, within the key range of this output.
+    /// Tombstones to be written, within the key range of this output.
     tombstones: RangeTombstones,
     open: Option<F::Table>,
-    /// Where the last table ended; `None`: there is none yet.
+    /// Key at which the last table ended; `None`: there is none yet.
     boundary: Option<Vec<u8>>,
     /// Grandparents that end before the current key are dropped from the front.
     ahead: &'a [Arc<TableInfo>],

@@ -1,4 +1,4 @@
-//! Placement by age: what is too young for the last level, and where a merge into the last level may write that one level higher.
+//! Placement by age: which data is too young for the last level, and where a merge into the last level may write it one level higher.
 //!
 //! One sequence number cuts each merge: what is newer goes to the level above the last, the rest to the last, versions of one key and
 //! range tombstones alike. So on either level everything is as old as its place says, whatever the merge had to keep for snapshots. An
@@ -17,12 +17,12 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What is too young for the last level.
+/// Bounds of the data that is too young for the last level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Young {
     /// Entries with a larger sequence number may be young; all others are not.
     pub after: Seq,
-    /// What was written later is young, unix seconds.
+    /// Data written after this time is young, unix seconds.
     pub since: u64,
 }
 
@@ -40,9 +40,9 @@ pub struct Span {
 pub struct Hot {
     /// The run on that level.
     pub run: u64,
-    /// What is as old as this stays below.
+    /// Entries as old as this go to the last level.
     pub old: Cut,
-    /// Where they may be written, in key order.
+    /// Key ranges in which the upper output may write, in key order.
     pub spans: Vec<Span>,
     /// Tables of the last level, in key order: the output is cut where it would overlap too many bytes of them.
     pub grandparents: Vec<Arc<TableInfo>>,
@@ -103,7 +103,7 @@ fn share(bytes: u64, part: u64, all: u64) -> u64 {
     (u128::from(bytes) * u128::from(part) / u128::from(all.max(1))) as u64
 }
 
-/// What of so many bytes is as old as `old`, spread evenly from the first to the last age; not 0 if anything is.
+/// Bytes out of `bytes` that are as old as `old`, spread evenly from the first to the last age; not 0 if anything is.
 fn old_part(bytes: u64, ages: Option<(u64, u64)>, old: u64) -> u64 {
     match ages {
         Some((first, last)) if first <= old => {
@@ -119,7 +119,7 @@ pub fn unsettled(table: &TableInfo) -> u64 {
     table.bytes.saturating_sub(table.settled)
 }
 
-/// What is young, if a merge of `inputs` to this level has a part that is.
+/// Bounds of the young data, if a merge of `inputs` to this level has any.
 fn divides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> Option<Young> {
     let is_last = output_level >= 2 && output_level + 1 == env.settings.num_levels;
     env.by_age().filter(|young| is_last && inputs.iter().flat_map(|i| &i.tables).any(|t| !young.is_old(t)))
@@ -130,13 +130,14 @@ pub fn may_rise(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> boo
     !env.crowded && divides(env, inputs, output_level).is_some()
 }
 
-/// Where the young part of a merge goes; `None` if it has no such part. Where it finds no room above, it is known for young all the same.
+/// The upper output of a merge, for its young part; `None` if it has none. Without free space above it has no spans: young data goes down,
+/// but counts as young.
 pub fn hot(version: &Version, env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> Option<Hot> {
     let young = divides(env, inputs, output_level)?;
     let range = hull(inputs)?;
     let level = output_level - 1;
     let taken: HashSet<u64> = inputs.iter().flat_map(|i| &i.tables).map(|t| t.number).collect();
-    // What a rising entry would meet or pass: the level it goes to, and the runs of the last level that are newer than an input.
+    // Obstacles to a rising entry: the level it goes to, and the runs of the last level that are newer than an input.
     let oldest = inputs.iter().map(|i| (i.level, Reverse(i.run))).max()?;
     let passed = places(version).filter(|(place, _)| place.0 == level || (place.0 == output_level && *place < oldest));
     let mut in_the_way: Vec<&KeyRange> = Vec::new();
@@ -155,7 +156,7 @@ pub fn hot(version: &Version, env: &PickEnv<'_>, inputs: &[Input], output_level:
     })
 }
 
-/// What lies between ranges, which are sorted by their smallest keys.
+/// Spans between ranges, which are sorted by their smallest keys.
 fn gaps(ranges: &[&KeyRange]) -> Vec<Span> {
     let mut gaps = Vec::new();
     let mut from: Option<Vec<u8>> = None;
@@ -200,8 +201,8 @@ pub fn ripe(young: &Young, table: &TableInfo, overlap: u64) -> u64 {
     young.due(table).saturating_add(hides).min(table.bytes)
 }
 
-/// What a merge put above the last level stays there under the same cut: whatever the table says of itself, another merge would change as
-/// little. False if it had to be told so.
+/// Makes a table that a merge put above the last level count as young under the merge's cut, so that it stays there: another merge would
+/// change as little. False if the table's ages had to be raised for that.
 pub fn keep(table: &mut TableInfo, old: Cut) -> bool {
     let (by_number, by_time) = (table.by_number(), table.by_time());
     let is_after = |ages: Option<(u64, u64)>, old: u64| ages.is_none_or(|(oldest, _)| oldest > old);
@@ -217,7 +218,7 @@ pub fn keep(table: &mut TableInfo, old: Cut) -> bool {
     false
 }
 
-/// How the settled bytes of a merge's inputs come out of it. `bottommost`: nothing older than the inputs exists.
+/// Sets the settled bytes of a merge's outputs from the unsettled bytes of its inputs. `bottommost`: nothing older than the inputs exists.
 pub fn settle<'a>(inputs: impl Iterator<Item = &'a Arc<TableInfo>>, bottommost: bool, hot: &mut [TableInfo], cold: &mut [TableInfo]) {
     let written: u64 = hot.iter().chain(&*cold).map(|t| t.bytes).sum();
     let open = if bottommost { 0 } else { inputs.map(|t| unsettled(t)).sum::<u64>().min(written) };

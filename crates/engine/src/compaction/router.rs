@@ -1,4 +1,4 @@
-//! Two outputs behind one sink: what a merge into the last level finds young goes to tables one level higher.
+//! Two outputs behind one sink: young entries of a merge into the last level go to tables one level higher.
 //!
 //! Of one key, newer versions stand above older ones wherever they go: what is young has larger sequence numbers than what is not, range
 //! tombstones are divided at the same number, and where the upper level is not free all goes to the last.
@@ -15,17 +15,17 @@ use crate::key::{MAX_SEQ, Seq, own_time, seq_of};
 use crate::range_del::RangeTombstones;
 use crate::times::Cut;
 
-/// What the upper output is.
+/// Destination of the entries that go one level higher.
 pub struct Upper<'a, F> {
-    /// What is as old as this does not go there.
+    /// Entries as old as this do not go there.
     pub old: Cut,
-    /// What lost its number is as old as this, whatever its number may have been: who chose the cut has kept all that it tells apart.
+    /// Entries whose number was zeroed are as old as `old`, whatever it was: the choice of the cut keeps every number that it tells apart.
     pub zeroed_is_old: bool,
-    /// Where it may be, in key order.
+    /// Key ranges in which it may write, in key order.
     pub spans: &'a [Span],
     /// Makes its tables.
     pub factory: F,
-    /// Where its tables end.
+    /// Limits at which its tables end.
     pub limits: Limits<'a>,
 }
 
@@ -55,7 +55,7 @@ pub struct Routed<T> {
     pub hot: Vec<T>,
     /// The lower ones.
     pub cold: Vec<T>,
-    /// What went where.
+    /// Counts of entries by destination.
     pub placed: Placed,
 }
 
@@ -68,9 +68,9 @@ pub struct Router<'a, F: TableFactory> {
 /// The upper output: one after the other, an [`Output`] for each span.
 struct Rising<'a, F: TableFactory> {
     to: Upper<'a, F>,
-    /// Those that go up, within the spans.
+    /// Tombstones that go up, within the spans.
     tombstones: RangeTombstones,
-    /// Those that go down.
+    /// Tombstones that go down.
     below: RangeTombstones,
     open: Option<Output<'a, F>>,
     done: Vec<<F::Table as TableSink>::Done>,
@@ -79,14 +79,14 @@ struct Rising<'a, F: TableFactory> {
     key: OneKey,
 }
 
-/// What happened to the versions of the key worked on.
+/// Fate of the versions of the current key.
 #[derive(Default)]
 struct OneKey {
     /// A version went up.
     rose: bool,
     /// A version went down.
     fell: bool,
-    /// It may go up; `None`: nobody has asked.
+    /// The key lies in a span, so it may go up; `None`: not looked up yet.
     free: Option<bool>,
 }
 
@@ -111,7 +111,7 @@ impl<'a, F: TableFactory + Clone> Router<'a, F> {
 }
 
 impl<'a, F: TableFactory + Clone> Rising<'a, F> {
-    /// The version goes up. `by_number`: its number alone would say so.
+    /// Returns whether the version goes up. `by_number`: its number alone would say so.
     fn rises(&mut self, key: &[u8], trailer: u64, young: bool, by_number: bool) -> Result<bool> {
         if self.key.fell || !self.is_free(key)? {
             return Ok(false);
@@ -124,7 +124,7 @@ impl<'a, F: TableFactory + Clone> Rising<'a, F> {
         })
     }
 
-    /// The key lies in a span.
+    /// Returns whether the key lies in a span.
     fn is_free(&mut self, key: &[u8]) -> Result<bool> {
         if let Some(free) = self.key.free {
             return Ok(free);
@@ -182,7 +182,8 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
         if (young || by_number) && upper.rises(key, trailer, young, by_number)? {
             upper.placed.hot += 1;
             let first = !std::mem::replace(&mut upper.key.rose, true);
-            // What waits for an older tombstone goes by its number: its table must not be merged for it before that is old.
+            // An entry that waits for an older tombstone goes by its number: its table must not be merged for it before the tombstone is
+            // old.
             return upper.open().put(key, trailer, value, (original_seq, own_time.filter(|_| young)), first);
         }
         if young {
@@ -203,7 +204,7 @@ fn divide(tombstones: &RangeTombstones, after: Seq, spans: &[Span]) -> (RangeTom
     }
     let above: Vec<_> = spans.iter().map(|span| newer.clip(span.from.as_deref(), span.to.as_deref())).collect();
     let mut below = vec![tombstones.retain(|seqs| seqs.iter().copied().filter(|seq| *seq <= after).collect())];
-    // What lies between the spans stays with the rest.
+    // Tombstones between the spans go down with the rest.
     let mut end = Some(None);
     for span in spans {
         if let (Some(end), Some(from)) = (end, span.from.as_deref()) {

@@ -1,5 +1,5 @@
 //! Samples: now and then a block's worth of the entries that a job writes is compressed and decompressed with every candidate, and the
-//! results are thrown away. What is learned says what each codec would do to this data, on this machine.
+//! results are thrown away. The times and sizes tell what each codec would do to this data, on this machine.
 
 use super::auto::{Auto, timed};
 use super::codecs::{CANDIDATES, COUNT};
@@ -24,8 +24,8 @@ pub struct Trial {
     pub ns: Option<(f64, f64)>,
 }
 
-/// What `work` gives, and the nanoseconds of this thread's processor that it takes: others who want the processor, too, are no cost of a
-/// codec. Where the kernel counts those in ticks, all that passed but the wait for a processor.
+/// Runs `work`; returns its result and the nanoseconds that it took of this thread's processor, without waits for the processor, which are
+/// no cost of a codec. Where the kernel counts in ticks, all that passed but those waits.
 fn cost<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64) {
     let (result, busy, wait) = timed(auto, work);
     (result, if busy > 0 { busy } else { wait })

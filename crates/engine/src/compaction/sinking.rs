@@ -1,4 +1,4 @@
-//! When data sinks to the last level of a leveled tree that places it by age.
+//! Decides when data is demoted to the last level of a leveled tree that places it by age.
 //!
 //! The level above the last keeps what is young, however much that is, so it has no target size. Ripe is what is old on it, and what may
 //! hide dead data on the last level ([`placing::ripe`]). Three rules, in this order:
@@ -31,12 +31,12 @@ fn upper<'a>(version: &'a Version, env: &PickEnv<'_>) -> Option<(Young, usize, &
     }
 }
 
-/// What a level above `bytes` holds.
+/// Size of the level above one of `bytes`, by the multiplier.
 fn above(bytes: u64, settings: &FamilySettings) -> f64 {
     (bytes.max(settings.max_bytes_for_level_base) as f64 / settings.max_bytes_for_level_multiplier.max(1.0)).max(1.0)
 }
 
-/// How urgent the first rule is, and the level that it works on.
+/// Score of the first rule, and the level on which it works.
 pub fn score(version: &Version, env: &PickEnv<'_>) -> Option<(f64, usize)> {
     let (young, level, run) = upper(version, env)?;
     let (mut old, mut open) = (0u64, 0u64);
@@ -130,7 +130,7 @@ pub fn is_worth_it(env: &PickEnv<'_>, level: usize, table: &TableInfo) -> bool {
     placing::ripe(&young, table, 1) >= table.bytes / 2
 }
 
-/// What has to be rewritten until no more than the limit is unsettled. What is old needs no hurry.
+/// Bytes to be rewritten until the unsettled bytes are within their limit. Old data does not count: it needs no hurry.
 pub fn debt(version: &Version, settings: &FamilySettings) -> u64 {
     let Some(level) = version.levels.len().checked_sub(2) else { return 0 };
     let (mut open, mut cost) = (0u64, 0u64);

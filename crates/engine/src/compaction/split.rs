@@ -1,4 +1,4 @@
-//! Where to cut the key range of one large compaction into pieces of about equal bytes.
+//! Cuts the key range of one large compaction into pieces of about equal bytes.
 
 /// The keys at which pieces end (and the next begin), at most `pieces - 1`. A segment is a first key and the bytes from there up to the
 /// next segment of the same table; segments of all tables, in any order.

@@ -1,6 +1,6 @@
-//! How warm the outputs of a merge are by where they lie, if that goes by age: what is young in one place must not make hot what it does
-//! not meet. So an output has the age of the newest input that meets it, in steps of the tables of the oldest input, which are most of what
-//! is written. It ends where the next step has another temperature.
+//! Temperatures of a merge's outputs by key range, if they go by age: young data at some keys must not make outputs at other keys hot. So
+//! an output has the age of the newest input that meets it, in steps of the tables of the oldest input, which are most of what is written.
+//! It ends where the next step has another temperature.
 
 use super::Input;
 use crate::manifest::TableInfo;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// Keys whose outputs are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// Of the outputs.
+    /// Temperature of the outputs.
     pub temperature: Temperature,
-    /// Oldest and newest write time of what may be in them, unix seconds; 0: unknown.
+    /// Oldest and newest write time of the data that may be in them, unix seconds; 0: unknown.
     pub times: (u64, u64),
 }
 
@@ -25,12 +25,12 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// All is alike.
+    /// One stretch for all keys.
     pub fn one(temperature: Temperature, times: (u64, u64)) -> Stretches {
         Stretches { starts: Vec::new(), all: vec![Stretch { temperature, times }] }
     }
 
-    /// Of these inputs, newest first, with the temperature of what was written at a time and before.
+    /// Stretches of a merge of `inputs`, newest first; `temperature` maps the newest write time of data to its temperature.
     pub fn of(inputs: &[Input], temperature: impl Fn(u64) -> Temperature) -> Stretches {
         let steps = inputs.last().map_or(&[][..], |oldest| &oldest.tables);
         let mut stretches = Stretches { starts: Vec::new(), all: Vec::new() };
@@ -70,7 +70,7 @@ fn meeting<'a>(tables: &'a [Arc<TableInfo>], from: Option<&[u8]>, to: Option<&[u
     &tables[start..end.max(start)]
 }
 
-/// Oldest and newest write time of all; unknown if it is of one.
+/// Oldest and newest write time of all tables; unknown if that of one is.
 pub fn times<'a>(tables: impl Iterator<Item = &'a Arc<TableInfo>>) -> (u64, u64) {
     tables.map(|table| (table.oldest_time, table.newest_time)).reduce(both).unwrap_or((0, 0))
 }

@@ -1,4 +1,4 @@
-//! One job as the choice of codecs sees it: what it is about to write, has written, and how long that took.
+//! One job as the choice of codecs sees it: bytes it is about to write, bytes it has written, and the time that took.
 
 use super::{Auto, Level};
 use crate::codec::Compression;
@@ -7,17 +7,17 @@ use sinter_storage::store::{Appender, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A job under way. What a compaction will write counts from its start, so that its first table has the codec that suits the job: its
-/// level may have been written little to, or not at all.
+/// A job under way. The bytes that a compaction will write count from its start, so that its first table has the codec that suits the job:
+/// its level may have been written little to, or not at all.
 #[derive(Debug)]
 pub struct Announced {
     auto: Arc<Auto>,
     to: usize,
-    /// What it was expected to write.
+    /// Bytes before compression that the job was expected to write.
     all: u64,
-    /// What it was expected to write and has not yet.
+    /// Part of `all` that the job has not written yet.
     left: AtomicU64,
-    /// Levels, and by how much they will have grown.
+    /// Levels, and the bytes by which they will have grown.
     growth: Vec<(usize, i64)>,
 }
 
@@ -45,14 +45,14 @@ impl Auto {
 
 #[cfg(test)]
 impl Auto {
-    /// Of each level: bytes to come, those of jobs under way, and its growth.
+    /// Bytes to come, bytes of jobs under way, and growth of each level.
     pub fn under_way(&self) -> Vec<(u64, u64, i64)> {
         self.state.lock().levels.iter().map(|level| (level.coming, level.under_way, level.growth)).collect()
     }
 }
 
 impl Level {
-    /// So much of what is coming has come, or will not.
+    /// Takes bytes off those to come: they were written, or will not be.
     fn comes(&mut self, bytes: u64) {
         self.coming = self.coming.saturating_sub(bytes);
     }
@@ -64,12 +64,12 @@ impl Announced {
         self.auto.choice(level)
     }
 
-    /// The choice that it works for.
+    /// The choice of codecs that the job reports to.
     pub fn auto(&self) -> &Auto {
         &self.auto
     }
 
-    /// It wrote a table to a level, with so many bytes of keys and values.
+    /// Notes that the job wrote a table of so many bytes of keys and values to a level.
     pub fn wrote(&self, level: usize, raw_bytes: u64) {
         let take = |left: u64| Some(left.saturating_sub(raw_bytes));
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What is made of samples and observations.
+//! Tests of the verdicts that follow from samples and observations.
 
 use super::super::sampler::Sampler;
 use super::*;
@@ -19,12 +19,12 @@ fn trials(lz4: f64, zstd: f64) -> [Trial; COUNT] {
     [trial(1.0, None), trial(lz4, Some((0.58, 0.08))), trial(zstd, Some((1.6, 0.72)))]
 }
 
-/// As many samples as it takes.
+/// Takes as many samples as a verdict needs.
 fn learn(auto: &Auto, level: usize, trials: [Trial; COUNT]) {
     (0..ENOUGH_SAMPLES).for_each(|_| auto.learn(level, trials, 10_000));
 }
 
-/// What is observed of a family whose last level alone holds something: 1 GB.
+/// Observations of a family whose last level alone holds something: 1 GB.
 fn observed(now_seconds: u64, idle: f64, misses: u64) -> Observed {
     let mut levels = vec![Holding::default(); 7];
     levels[LAST] = Holding { raw_bytes: 1_000_000_000, misses, excess_bytes: 0 };
@@ -273,7 +273,7 @@ fn what_moved_on_is_read_as_it_was_written() {
     }
 }
 
-/// What a level holds beyond its target goes down unread: readers are expected where it will be.
+/// Data beyond a level's target goes down unread: its readers are expected on the level below.
 #[test]
 fn debt_has_no_readers_of_its_own() {
     let (_, auto) = measuring();
@@ -413,7 +413,8 @@ fn said(report: &str, level: usize, unit: &str) -> f64 {
     line.split(unit).next().unwrap().split(' ').next_back().unwrap().parse().unwrap()
 }
 
-/// What they hold stays longest. What one takes is not given to another before it shows.
+/// Deeper levels keep their data longest, so they get idle processors first. A processor that one takes is not given to another before it
+/// shows.
 #[test]
 fn deeper_levels_take_first_what_is_idle() {
     let codecs = |idle, reviews| {

@@ -66,7 +66,7 @@ fn nearly_busy_processors_are_not_free() {
     near(price(0.06, 0.25), 0.75);
 }
 
-/// What the codec in use takes is in the measurement already.
+/// The measurement already includes the processor time of the codec in use.
 #[test]
 fn a_change_takes_what_the_codec_in_use_does_not_give_back() {
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
@@ -80,7 +80,7 @@ fn a_change_takes_what_the_codec_in_use_does_not_give_back() {
     near(Situation { seconds: 0.0, ..level }.takes(ZSTD), 0.0);
 }
 
-/// It takes the time that it takes, however long it was quiet before.
+/// A burst is priced by its own duration, however long the level was quiet before.
 #[test]
 fn a_burst_is_priced_by_the_speed_of_a_merge() {
     let half = Situation { written: 1e9, idle: 0.5, cpus: 0.5, current: NONE, ..quiet() };

@@ -57,7 +57,7 @@ fn level(history: &[Write], from: usize, to: usize) -> Level {
     (points, Arc::new(RangeTombstones::new(ranges)))
 }
 
-/// What a reader sees, walking forwards and backwards.
+/// Keys and values that a reader sees, walking forwards and backwards.
 fn view(levels: &[Level], snapshot: Seq, operator: &Arc<Append>) -> View {
     let sources = levels.iter().map(|level| VecCursor::new(level.0.clone())).collect();
     let tombstones = levels.iter().map(|level| level.1.clone()).collect();

@@ -101,7 +101,7 @@ impl World {
         self.open(report.outputs)
     }
 
-    /// What a reader sees in runs of tables, newest first.
+    /// Keys and values that a reader sees in runs of tables, newest first.
     fn view(&self, runs: &[Vec<Arc<TableInfo>>], snapshot: Seq) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let tombstones = runs.iter().flatten().map(|info| self.tables.lock()[&info.number].range_tombstones().unwrap()).collect();
         let sources = runs.iter().map(|run| RunCursor::new(ReadRun { world: self, run })).collect();
@@ -213,7 +213,7 @@ fn flushes_and_merges_of_real_tables_keep_what_readers_see() {
     }
 }
 
-/// What is young goes to tables one level higher, whatever the key ranges that the merge was cut into; and readers see the same.
+/// Young data goes to tables one level higher, whatever the key ranges that the merge was cut into; and readers see the same.
 #[test]
 fn a_merge_into_the_last_level_writes_to_two() {
     for seed in 0..12 {

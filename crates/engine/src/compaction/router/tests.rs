@@ -52,7 +52,7 @@ impl TableFactory for Maker {
 }
 
 impl Made {
-    /// What the manifest would say of it.
+    /// Description of the table as the manifest would have it.
     fn info(&self) -> TableInfo {
         let ends = |of: Vec<u64>| (of.iter().copied().min().unwrap_or(u64::MAX), of.iter().copied().max().unwrap_or(0));
         let times: Vec<u64> = self.own_times.iter().copied().flatten().collect();
@@ -88,7 +88,7 @@ fn view(levels: &[Level], snapshot: Seq, operator: &Arc<Append>) -> BTreeMap<Vec
     view
 }
 
-/// What a point read sees: level by level, and no further than it has to.
+/// Result of a point read: level by level, and no further than it has to.
 fn get(levels: &[Level], key: &[u8], snapshot: Seq, operator: &Append) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut resolver = Resolver::new(key, snapshot, Some(operator), &mut out);
@@ -252,8 +252,8 @@ fn check_places(seed: u64, made: &Routed<Made>, cut: Cut, spans: &[Span], source
     }
 }
 
-/// What picks tables and what divides them agree: under a later cut, something goes down (or is found to wait for its number) if and only
-/// if a table says so.
+/// The pick of tables and their division agree: under a later cut, something goes down (or is found to wait for its number) if and only if
+/// a table says so.
 #[test]
 fn a_table_is_due_if_a_merge_would_take_something_down() {
     let all = [Span::default()];

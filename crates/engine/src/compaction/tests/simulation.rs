@@ -116,7 +116,7 @@ impl World {
         self.next_seq + self.idle_seconds
     }
 
-    /// As the database has it: the newest number that was written by then.
+    /// Bounds of the young data, as in the database: `after` is the newest number that was written by then.
     fn young(&self) -> Option<Young> {
         let Preclude::Seconds(age) = self.settings.preclude_last_level_data_seconds else { return None };
         let since = self.now().saturating_sub(age);
@@ -284,7 +284,7 @@ impl World {
         self.version = apply(&self.version, &choice, cold, hot);
     }
 
-    /// What goes one level higher, and what does not.
+    /// Divides a merge's result into the part that goes one level higher and the rest.
     fn divide(&mut self, plan: &Plan, merged: Content) -> (Content, Content) {
         let Some(hot) = &plan.hot else { return (Content::new(), merged) };
         let is_free = |key: &u32| hot.spans.iter().any(|span| span.contains(&key.to_be_bytes()));
@@ -347,7 +347,7 @@ impl World {
         self.held_down(self.with_env(|env| picker(self.settings.style).pick(&self.version, env)))
     }
 
-    /// Where room is limited nothing comes up again (`db::relief`).
+    /// With limited space nothing is promoted (`db::relief`).
     fn held_down(&self, mut choice: Choice) -> Choice {
         if let Choice::Merge(Plan { hot: Some(hot), .. }) = &mut choice
             && self.room < u64::MAX
@@ -471,7 +471,7 @@ fn leveled_trees_stay_sound() {
     (0..4).for_each(|seed| run(seed, Style::Leveled, seed % 2 == 0, false));
 }
 
-/// Where merges have little room, they are done in steps that fit, until nothing is left to do.
+/// With little space, merges are done in steps that fit, until nothing is left to do.
 #[test]
 fn trees_with_little_room_stay_sound() {
     // Every other four: all styles, places and sizes are among them.
