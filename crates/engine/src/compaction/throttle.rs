@@ -21,15 +21,15 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The share is reconsidered so often, nanoseconds: once per period of a quota, unless the administrator chose another.
+/// Nanoseconds after which the share is reconsidered: once per period of a quota, unless the administrator chose another.
 const PERIOD_NS: u64 = 100_000_000;
 /// Quotas whose use was last looked at longer ago say nothing about now.
 const STALE_NS: u64 = 10 * PERIOD_NS;
-/// From this use of a quota on, jobs take less of it: bursts of others within a period need room, too.
+/// Jobs take less of a quota from this use on: bursts of others within a period need some, too.
 const FULL: f64 = 0.95;
 /// Below this use, jobs take more.
 const ROOMY: f64 = 0.85;
-/// What the share grows by in a period with room: from nothing to all in under two seconds.
+/// Growth of the share in a period in which the quota is not near its end: from nothing to all in under two seconds.
 const STEP: f64 = 1.0 / 16.0;
 /// The smallest share where nothing is urgent.
 const LEAST: f64 = 1.0 / 16.0;
@@ -37,12 +37,12 @@ const LEAST: f64 = 1.0 / 16.0;
 const SLICE_NS: u64 = 2_000_000;
 /// Entries between two looks, at most.
 const MOST_ENTRIES: u64 = 1024;
-/// Shorter pauses cost more than they leave over.
+/// Shortest pause, nanoseconds: a shorter one costs more than it leaves over.
 const NAP_MIN_NS: u64 = 500_000;
 /// Longest single sleep, so that a cancelled job ends soon.
 const NAP_MAX_NS: u64 = 10_000_000;
 
-/// The share of all flushes and compactions of a database; what they paused.
+/// The share of time in which all flushes and compactions of a database work, and their pauses.
 #[derive(Debug)]
 pub struct Throttle {
     /// Bits of an `f64`.
@@ -60,17 +60,17 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// The share of their time in which jobs work as far as nothing is urgent, up to 1.
+    /// The part of their time in which jobs work as far as nothing is urgent, up to 1.
     pub fn share(&self) -> f64 {
         f64::from_bits(self.share.load(Ordering::Relaxed))
     }
 
-    /// How often jobs paused, and for how many nanoseconds in all (those that run side by side added up).
+    /// Number of pauses, and their nanoseconds in all (pauses that run side by side added up).
     pub fn pauses(&self) -> (u64, u64) {
         (self.pauses.load(Ordering::Relaxed), self.paused_ns.load(Ordering::Relaxed))
     }
 
-    /// Reconsiders the share, if a period has passed. Whoever comes while another does it goes on.
+    /// Reconsiders the share, if a period has passed. A thread that comes while another one does so goes on.
     fn adjust(&self, now_ns: u64, room: &CpuRoom) {
         let Some(limits) = room.limits() else { return };
         let Some(mut last) = self.last.try_lock() else { return };
@@ -93,7 +93,7 @@ impl Throttle {
     }
 }
 
-/// The share after a period in which the group used that part of its quota, and whether it was stopped.
+/// The share after a period: `used` is the part of its quota that the group used, `is_throttled` says that it was stopped.
 fn next_share(share: f64, used: f64, is_throttled: bool) -> f64 {
     let next = if is_throttled || used > FULL {
         share / 2.0
@@ -105,23 +105,23 @@ fn next_share(share: f64, used: f64, is_throttled: bool) -> f64 {
     next.clamp(LEAST, 1.0)
 }
 
-/// How urgent a job is, up to 1: it may not pause.
+/// Returns the urgency of a job, up to 1: it may not pause.
 pub type Urgency<'a> = &'a (dyn Fn() -> f64 + Sync);
 
-/// What flushes and compactions of one family are paced by.
+/// Pacing of the flushes and compactions of one family.
 #[derive(Clone, Copy)]
 pub struct Pacing<'a> {
-    /// Common to all.
+    /// The share, common to all families.
     pub throttle: &'a Throttle,
-    /// Where quotas are read.
+    /// Source of the quotas.
     pub room: &'a CpuRoom,
-    /// How urgent the work is, up to 1: the smallest share.
+    /// Urgency of the work, up to 1: the smallest share.
     pub urgency: Urgency<'a>,
     /// Called now and then, a few times a second.
     pub tick: &'a (dyn Fn() + Sync),
 }
 
-/// When a merge loop looks up from its work: to see whether it is to give up, and to pause. One per thread.
+/// Breaks of a merge loop: it looks whether it is to give up, and pauses. One per thread.
 pub struct Rests<'a> {
     /// The job was cancelled.
     pub cancel: &'a AtomicBool,
@@ -157,7 +157,7 @@ impl<'a> Rests<'a> {
         Rests { cancel, failed, paced }
     }
 
-    /// Pauses if it is time to. After how many entries to come again; `None`: give up.
+    /// Pauses if it is time to. Returns the number of entries after which to look again; `None`: give up.
     pub fn look(&mut self) -> Option<u64> {
         let (cancel, failed) = (self.cancel, self.failed);
         let is_over = || cancel.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
@@ -216,14 +216,14 @@ struct Budget {
 }
 
 impl Budget {
-    /// So much work at this share of the time. What is owed stays below a period: work that took long because the group was stopped was not
-    /// all work.
+    /// Adds the pause owed for so much work at this share of the time. The debt stays below a period: work that took long because the group
+    /// was stopped was not all work.
     fn work(&mut self, ns: u64, share: f64) {
         let owed = ns as f64 * (1.0 - share) / share.max(LEAST);
         self.owed_ns = self.owed_ns.saturating_add(owed as u64).min(PERIOD_NS);
     }
 
-    /// How long to sleep now; `None`: not at all. With the whole share nothing is owed any more.
+    /// Nanoseconds to sleep now; `None`: none. With the whole share nothing is owed any more.
     fn nap(&mut self, share: f64) -> Option<u64> {
         if share >= 1.0 {
             self.owed_ns = 0;

@@ -24,11 +24,11 @@ use std::ops::Range;
 /// The universal style.
 pub struct Universal;
 
-/// Data sinks to another medium once one byte in so many of those that are merged for it is old: so each is rewritten at most so often on
-/// its way.
+/// One byte in so many of those merged for it has to be old before data sinks to another medium: so each byte is rewritten at most so often
+/// on its way.
 const SINKS_FROM: u64 = 4;
 
-/// Of the bytes that are left, so many may be outdated where room is limited, whatever the setting says.
+/// Percentage of the remaining bytes that may be outdated while space is limited, whatever the setting says.
 const SCARCE_AMPLIFICATION_PERCENT: u64 = 10;
 
 #[derive(Clone, Copy)]
@@ -42,23 +42,23 @@ struct Sorted<'a> {
 }
 
 impl Sorted<'_> {
-    /// A merge of everything left it on this level: it hides next to nothing.
+    /// A merge of everything left the run on this level: it hides next to nothing.
     fn is_left(&self, level: usize) -> bool {
         self.level == level && self.unsettled <= self.bytes / 2
     }
 }
 
-/// How the runs are divided between what is above the last two levels and these.
+/// Division of the runs into those above the last two levels and the rest.
 struct Shape {
     /// Runs above the last level; without placement by age all runs.
     above: usize,
-    /// Those of them that are merged with their like.
+    /// Runs among them that are merged with runs of similar size.
     alike: usize,
-    /// What is left is merged with its like, too, as if it were one run.
+    /// The remaining runs are merged with similar ones, too, as if they were one run.
     joins: bool,
-    /// What counts against the trigger. The last two levels count as one run: they are what the others are merged into.
+    /// Runs that count against the trigger. The last two levels count as one run, into which the others are merged.
     runs: usize,
-    /// The same without runs that a job works on.
+    /// Runs that count against the trigger and that no job works on.
     idle: usize,
 }
 
@@ -117,7 +117,7 @@ impl Shape {
         Shape { above, alike, joins, runs: newer.len() + usize::from(!older.is_empty()), idle: idle(newer) + idle(older).min(1) }
     }
 
-    /// What is merged with its like, newest first.
+    /// Runs to be merged with runs of similar size, newest first.
     fn alike<'a>(&self, runs: &[Sorted<'a>]) -> Vec<Sorted<'a>> {
         let (newer, older) = runs.split_at(self.alike);
         let sum = |of: fn(&Sorted<'_>) -> u64| older.iter().map(of).sum::<u64>();
@@ -130,7 +130,7 @@ impl Shape {
         newer.iter().copied().chain(older).collect()
     }
 
-    /// A group of these among all runs.
+    /// A group of the runs that `alike` returns, as a range of all runs.
     fn whole(&self, group: Range<usize>, runs: usize) -> Range<usize> {
         group.start..if group.end > self.alike { runs } else { group.end }
     }
@@ -171,14 +171,14 @@ fn size_ratio(runs: &[Sorted<'_>], settings: &FamilySettings) -> Option<(Range<u
     Some((group, Reason::SizeRatio))
 }
 
-/// As many of the newest idle runs as exceed the trigger, whatever their sizes.
+/// The newest idle runs, as many as exceed the trigger, whatever their sizes.
 fn run_count(runs: &[Sorted<'_>], idle: usize, settings: &FamilySettings) -> Option<(Range<usize>, Reason)> {
     let width = (idle + 1).checked_sub(settings.level0_file_num_compaction_trigger.max(1)).filter(|width| *width >= 2)?;
     Some((newest_group(runs, 2, width.min(settings.max_merge_width), |_, _| true)?, Reason::RunCount))
 }
 
-/// The runs above the last level (`above` of them) from the newest on that makes enough of all of them old, with those of the last level
-/// that are not larger. What is young in them stays above.
+/// Picks the runs above the last level (`above` of them), from the newest on with which enough of all of them is old, and those of the last
+/// level that are not larger. Their young data stays above.
 fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize) -> Option<Choice> {
     let young: Young = env.young()?;
     let last = version.levels.len() - 1;
@@ -187,7 +187,7 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
     sink_from(version, env, (runs, start..above), (may_merge, u64::MAX), Reason::Age)
 }
 
-/// From a medium without room: the oldest runs above the last level down to one that has tables there.
+/// Picks the oldest runs above the last level down to one that has tables on a medium without free space.
 pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let runs = sorted_runs(version, env);
     let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
@@ -195,7 +195,7 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| sinks_within(version, choice, room))
 }
 
-/// Runs sink as a whole, the oldest first.
+/// Bytes that could be demoted: runs sink as a whole, the oldest first.
 pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
     let runs = sorted_runs(version, env);
     let there = runs.iter().rev().filter(|r| r.level + 1 < version.levels.len() && r.run.tables.iter().any(|t| lies_there(t)));
@@ -233,7 +233,7 @@ fn sink_from(
     if is_free { Some(Choice::Move(plan)) } else { may_merge.then_some(Choice::Merge(plan)) }
 }
 
-/// The newest run of those that sink to another medium.
+/// The newest of the runs that sink to another medium.
 fn ripe(runs: &[Sorted<'_>], young: &Young) -> Option<usize> {
     let idle = runs.iter().rposition(|r| r.busy).map_or(0, |i| i + 1);
     let (mut old, mut bytes, mut newest) = (0u64, 0u64, None);
@@ -247,8 +247,8 @@ fn ripe(runs: &[Sorted<'_>], young: &Young) -> Option<usize> {
     newest
 }
 
-/// The same on one medium, and whether they may be merged: all of them, if all is old and nothing was written lately; else what a merge of
-/// everything left, once it is old as a whole and can move.
+/// The newest run that sinks on one medium, and whether runs may be merged for it: all runs, if all are old and nothing was written lately;
+/// else the run that a merge of everything left above the last level, once it is old as a whole and can move.
 fn unhurried(runs: &[Sorted<'_>], young: &Young, env: &PickEnv<'_>, last: usize) -> Option<(usize, bool)> {
     let is_old = |r: &Sorted<'_>| !r.busy && r.run.tables.iter().all(|t| young.is_old(t));
     let is_rested = |r: &Sorted<'_>| r.run.tables.iter().all(|t| is_rested(env, t));
@@ -279,13 +279,13 @@ fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Op
     ready.then(|| merge(version, env, runs, group, Reason::TimeToLive))?.map(Choice::Merge)
 }
 
-/// A merge of everything, when too much of it is outdated. Where it finds no room, the oldest runs go into each other part by part, which
-/// gives as much back; where room is limited, however few runs there are.
+/// A merge of everything, when too much of it is outdated. Without space for it the oldest runs go into each other part by part, which frees
+/// as much; while space is limited, however few runs there are.
 fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool) -> Option<Choice> {
     if !is_due && env.room == u64::MAX {
         return None;
     }
-    // What may be outdated is worth more than what it costs to find out. On one medium all runs count, and that is seen to below.
+    // Removing outdated data is worth more here than the merge costs. On one medium all runs count, by the setting alone.
     let most = if env.room < u64::MAX && env.two_media { SCARCE_AMPLIFICATION_PERCENT } else { u64::MAX };
     let (group, reason) = space_amplification(runs, most.min(env.settings.max_size_amplification_percent.into()))?;
     let whole = merge(version, env, runs, group, reason).map(Choice::Merge);
@@ -296,8 +296,8 @@ fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool)
     part.filter(|part| env.fits(part)).or(whole)
 }
 
-/// What is done in place of a choice that finds no room: the newest runs that together do become one; or else part of a run goes into the
-/// next older one, the newest of these first.
+/// Replaces a choice that does not fit into the free space: the newest runs that together fit become one; or else part of a run goes into
+/// the next older one, the newest such pair first.
 fn give_way(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], choice: Choice) -> Choice {
     let reason = match &choice {
         Choice::Merge(plan) if !env.fits(&choice) => plan.reason,
@@ -310,12 +310,12 @@ fn give_way(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], choice: C
     join().or_else(|| push_part(version, env, runs, reason, &|_| true)).unwrap_or(choice)
 }
 
-/// Where room is limited deletions go down, or they give nothing back before there are as many runs as the trigger.
+/// Pushes deletions down while space is limited: else they free nothing before there are as many runs as the trigger.
 fn push_deletions(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Option<Choice> {
     (env.room < u64::MAX).then(|| push_part(version, env, runs, Reason::Tombstones, &TableInfo::deletes))?
 }
 
-/// The newest of the wanted tables that go to the next older run within the room.
+/// The newest of the wanted tables that can go to the next older run within the free space.
 fn push_part(
     version: &Version,
     env: &PickEnv<'_>,
@@ -327,7 +327,7 @@ fn push_part(
     let mut pairs = runs.windows(2).filter(|pair| pair.iter().all(|r| !r.busy));
     pairs.find_map(|pair| {
         let (newer, older) = (&pair[0], &pair[1]);
-        // What is young would go back to where it came from.
+        // Young data would go back to where it came from.
         let young = env.young().filter(|_| newer.level + 1 == last && older.level == last);
         let mut input = Input::whole(newer.level, newer.run);
         input.tables.retain(|t| wanted(t) && young.is_none_or(|young| placing::ripe(&young, t, 1) > 0));
@@ -351,9 +351,9 @@ fn merge_to(
     (!collides(env, &inputs, output.0)).then(|| plan(version, env, reason, inputs, output))
 }
 
-/// As deep as the next older run allows, so that level 0 does not collect what could lie below: the last level for the oldest data, else
-/// the level above that run, if that is not level 0 and no newer run is or will be there; else the place of the newest input. What was on
-/// the last level stays there.
+/// Level and run of a merge's output, as deep as the next older run allows, so that level 0 does not collect data that could lie below: the
+/// last level for the oldest data, else the level above that run, if that is not level 0 and no newer run is or will be there; else the run
+/// of the newest input. Data of the last level stays there.
 fn output(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], group: &Range<usize>) -> (usize, u64) {
     let newest = &runs[group.start];
     let oldest = &runs[group.end - 1];

@@ -217,16 +217,16 @@ impl Db {
     }
 }
 
-/// A compaction on request looks so often whether others have ended.
+/// Interval at which a compaction on request looks whether other jobs have ended.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// It waits so many times for room until it gives up, which takes longer than what a failed merge holds back is held back for.
+/// Most waits for free space before it gives up: longer in all than a merge that found none keeps larger ones back.
 const MOST_WAITS: u32 = 120;
 
-/// Merges that run end some time and make room, which may take an hour.
+/// Most waits while other merges run: these end some time and free space, which may take an hour.
 const MOST_WAITS_BESIDE: u32 = 36_000;
 
-/// Who waits for work waits for nothing once the database closes.
+/// Refuses to wait for background work once the database closes.
 fn check_open(shared: &Shared) -> Result<()> {
     if shared.closing { Err(Error::Closed("the database is closing".into())) } else { Ok(()) }
 }
@@ -254,7 +254,7 @@ impl Inner {
 
     fn compact_manually(&self, core: &Arc<FamilyCore>, range: &ManualRange, (before, newest): (u64, Seq)) -> Result<()> {
         self.review_placement(core);
-        // What grows old meanwhile is for others, or there would be no end.
+        // Data that grows old meanwhile is left to others, or there would be no end.
         let young = self.with_env(&self.shared.lock(), core, |env| env.young);
         let (mut waits, mut beside) = (0, 0);
         loop {
@@ -330,7 +330,7 @@ impl Inner {
         check_open(shared)
     }
 
-    /// Until no job runs and none is needed.
+    /// Waits until no job runs and none is needed.
     fn settle_down(&self) -> Result<()> {
         self.check_outside()?;
         if self.inline() {

@@ -28,7 +28,7 @@ const BESIDE_DELETION: usize = 1 << 10;
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u32,
-    /// Of the open database whose families are named; 0 if none are.
+    /// Handle of the open database whose families are named; 0 if none are.
     handle: u64,
     refused: Option<&'static str>,
 }
@@ -38,7 +38,7 @@ pub struct WriteBatch {
 pub struct Operation<'a> {
     /// Id of the column family.
     pub family: u32,
-    /// What it does.
+    /// Kind of the operation.
     pub kind: Kind,
     /// The key, or the start of a deleted range.
     pub key: &'a [u8],
@@ -78,7 +78,7 @@ fn put_start(out: &mut Vec<u8>, family: u32, kind: Kind, key: &[u8]) {
     put_bytes(out, key);
 }
 
-/// Why an operation is not possible.
+/// Reason why an operation is not possible.
 #[inline]
 pub(super) fn refusal(kind: Kind, key: &[u8], value: &[u8]) -> Option<&'static str> {
     if key.len() > MAX_KEY || (kind == Kind::RangeDelete && value.len() > MAX_KEY) {
@@ -227,13 +227,13 @@ impl WriteBatch {
         self.operations.len()
     }
 
-    /// Bytes of memory that it holds for operations, those to come included.
+    /// Bytes of memory reserved for operations.
     #[doc(hidden)]
     pub fn memory(&self) -> usize {
         self.operations.capacity()
     }
 
-    /// Notes of which open database the batch names a family.
+    /// Notes the open database whose family is named.
     fn name(&mut self, family: &Family) {
         let handle = family.core.handle;
         if self.handle != handle && std::mem::replace(&mut self.handle, handle) != 0 {
@@ -284,7 +284,7 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// It deletes, and puts next to nothing beside: what a full medium still takes.
+    /// The batch deletes, and puts next to nothing beside: a full medium still takes such batches.
     pub(crate) fn is_deletion(&self) -> bool {
         let (mut deletions, mut bytes) = (0usize, 0usize);
         for operation in self.operations().flatten() {

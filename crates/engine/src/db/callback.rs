@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// All databases.
 const ANY: u64 = u64::MAX;
 
-/// Which code of a user runs, the least restricted first.
+/// User code that runs, the least restricted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Code {
     None,
@@ -35,7 +35,7 @@ impl Code {
     }
 }
 
-/// Which code runs on a thread, and which open database ([`super::Inner::handle`]) waits for it; 0: none does.
+/// User code that runs on a thread, and the open database ([`super::Inner::handle`]) that waits for it; 0: none does.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     handle: u64,
@@ -68,14 +68,14 @@ impl Drop for Inside {
     }
 }
 
-/// Refuses what writes or waits, if the database waits for this thread.
+/// Refuses calls that write or wait, if the database waits for this thread.
 #[inline]
 pub(super) fn check_outside(handle: u64) -> Result<()> {
     let mark = MARK.get();
     if mark.handle != handle && mark.handle != ANY { Ok(()) } else { Err(refusal(mark.code)) }
 }
 
-/// Refuses what only reads, within a clock: the engine asks for the time with its locks held, and while it reads.
+/// Refuses calls that only read, within a clock: the engine asks for the time with its locks held, and while it reads.
 #[inline]
 pub(super) fn check_readable() -> Result<()> {
     if is_readable() { Ok(()) } else { Err(refusal(Code::Clock)) }

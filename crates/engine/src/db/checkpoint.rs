@@ -64,7 +64,7 @@ impl Db {
     }
 }
 
-/// Where the tables of a copy go by their temperature; all others go to its primary store.
+/// Stores for the tables of a copy by their temperature; all other tables go to its primary store.
 type CopyTiers<'a> = BTreeMap<Temperature, &'a dyn Store>;
 
 /// The database as of one sequence number: every write up to that number, in all families, and no later one.
@@ -124,8 +124,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes what memtables (newest first) hold up to a number to tables of the copy, as its newest run. The ledger has nothing of them:
-    /// the stores of this database write none of it.
+    /// Writes the entries of memtables (newest first) up to a number to tables of the copy, as its newest run. The ledger does not count
+    /// them: the stores of this database write none of it.
     fn write_copy(
         &self,
         core: &Arc<FamilyCore>,
@@ -139,7 +139,7 @@ impl Inner {
             Ok(store_of(hint.temperature, target, tiers).create(id, &hint)?)
         };
         let outcome = self.with_context(core, None, None, None, |context| {
-            // How fast the copy's medium takes what says nothing of this database's.
+            // The speed of the copy's medium says nothing about this database's.
             let context = Context { store: target, create: &create, codecs: None, snapshots: &[seq], is_copy: true, ..context };
             self.level0(&mems, &context)
         })?;
@@ -172,7 +172,7 @@ impl Inner {
     }
 }
 
-/// Where what lies at `place`, or belongs there, goes in a copy: to the next hotter tier that it has, or to its primary store.
+/// Store of a copy for tables that lie at `place` or belong there: the next hotter tier that the copy has, or its primary store.
 fn store_of<'a>(place: Temperature, target: &'a dyn Store, tiers: &CopyTiers<'a>) -> &'a dyn Store {
     tiers.range(..=place).next_back().map_or(target, |(_, store)| *store)
 }

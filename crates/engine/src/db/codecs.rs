@@ -1,4 +1,4 @@
-//! Tells each family's choice of codecs what its levels hold and how they are read: once a second, and before each job.
+//! Tells each family's choice of codecs the contents and reads of its levels: once a second, and before each job.
 
 use super::family::FamilyCore;
 use super::view::Tree;
@@ -29,7 +29,7 @@ fn excess(version: &Version, settings: &FamilySettings) -> Vec<f64> {
 }
 
 impl Inner {
-    /// Once a second.
+    /// Reviews the codecs of all families, once a second.
     pub(super) fn review_all_codecs(&self) {
         let families: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
         // Summed up once for all families: it takes a look at every table.
@@ -37,8 +37,8 @@ impl Inner {
         families.iter().for_each(|core| self.review_codecs_among(core, &all));
     }
 
-    /// When codecs are left to the engine that were chosen by hand so far. Reads and operations were counted all the while, but not what
-    /// was written, nor over which time: together they would say nothing.
+    /// Starts the choice when codecs chosen by hand are left to the engine. Reads and operations were counted all the while, but not
+    /// writes, nor the time that they took: together the counts would say nothing.
     pub(super) fn begin_codecs(&self, core: &FamilyCore) {
         for table in core.view.load().tree.tables() {
             table.take_misses();
@@ -46,7 +46,7 @@ impl Inner {
         core.auto.begin(self.clock.monotonic_ns(), core.counters.operations());
     }
 
-    /// Before a job, so that it works with what is known by then; often enough in between.
+    /// Reviews the codecs of a family before a job, so that it works with what is known by then; often enough in between.
     pub(super) fn review_codecs(&self, core: &FamilyCore) {
         self.review_codecs_among(core, &OnceCell::new());
     }
@@ -81,14 +81,14 @@ impl Inner {
         });
     }
 
-    /// What the kernel can keep of the files of a family with so many bytes of tables, of `all` that there are: what it keeps is shared.
+    /// Bytes of a family's files that the kernel can keep, if it has `own` of `all` bytes of tables: families share the page cache.
     fn for_files(&self, own: u64, all: u64) -> Option<u64> {
         let (all, own) = (u128::from(all.max(own)), u128::from(own));
         let share = |bytes: u64| (u128::from(bytes) * own).checked_div(all).map_or(bytes, |share| share as u64);
         self.memory.for_files().map(share)
     }
 
-    /// What choosing codecs has cost and done, all families, under names of this engine.
+    /// Cost and effect of choosing codecs, all families, under names of this engine.
     pub(super) fn codec_tickers(&self) -> [(&'static str, u64); 3] {
         let shared = self.shared.lock();
         let sum = shared.families.values().map(|core| core.auto.totals()).fold(Totals::default(), |a, b| Totals {
@@ -105,7 +105,7 @@ impl Inner {
 }
 
 impl Db {
-    /// How a family's blocks are compressed: the settings, or what the engine chose for each level and why.
+    /// Compression of a family's blocks: the settings, or the engine's choice for each level and its reasons.
     pub(super) fn compression_lines(&self, family: &Family) -> String {
         let settings = family.core.settings.load();
         match settings.compression {

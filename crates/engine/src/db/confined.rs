@@ -1,5 +1,5 @@
-//! What the limits of the process make of the database: how many compactions run at once, when they pause, and what the cache may hold.
-//! Limits are read at the start and looked at again once a second, since they may change.
+//! Fits the database into the limits of the process: number of compactions at once, their pauses, and the size of the cache. Limits are
+//! read at the start and looked at again once a second, since they may change.
 
 use super::family::FamilyCore;
 use super::{Inner, Shared};
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The memory of the process: its limit, and what of the cache is given up while the limit is near.
+/// The memory of the process: its limit, and the part of the cache that is given up while the limit is near.
 #[derive(Debug)]
 pub(super) struct MemoryWatch {
     limits: ProcessLimits,
-    /// What is asked for, bytes: by the settings, or as memory is divided now.
+    /// Cache size asked for, bytes: by the settings, or as memory is divided now.
     cache_size: AtomicU64,
-    /// What all memtables may hold beside it, bytes.
+    /// Bytes that all memtables may hold beside the cache.
     memtables: AtomicU64,
-    /// What both together may take as far as the settings are concerned, bytes; 0: the settings do not say.
+    /// Bytes that memtables and cache may take together by the settings; 0: the settings do not say.
     budget: AtomicU64,
     /// Bytes by which the cache stays below its size while memory is scarce.
     withheld: AtomicU64,
@@ -34,12 +34,12 @@ pub(super) struct MemoryWatch {
 struct Watched {
     /// Innermost first.
     found: Vec<MemoryLimit>,
-    /// What the kernel can keep of files, bytes, where that is known.
+    /// Bytes of files that the kernel can keep, where that is known.
     for_files: Option<u64>,
     confined: Confined,
-    /// The sizes of memtables and cache for which that was.
+    /// Sizes of memtables and cache for which `confined` was computed.
     asked: (u64, u64),
-    /// Of each group with a limit.
+    /// Valve of each group with a limit.
     valves: BTreeMap<PathBuf, Valve>,
 }
 
@@ -61,7 +61,7 @@ impl MemoryWatch {
         MemoryWatch { limits, cache_size, memtables, budget, withheld, now }
     }
 
-    /// What memtables and cache share, bytes: the budget of the settings, as far as it fits into the limit by now.
+    /// Budget that memtables and cache share, bytes: that of the settings, as far as it fits into the limit by now.
     pub fn budget(&self) -> u64 {
         self.budget.load(Ordering::Relaxed).min(self.now.lock().confined.together)
     }
@@ -71,7 +71,7 @@ impl MemoryWatch {
         self.budget.load(Ordering::Relaxed) > 0
     }
 
-    /// What memtables and cache may take of the limit, bytes; `None`: no limit is known.
+    /// Bytes of the limit that memtables and cache may take; `None`: no limit is known.
     pub fn room(&self) -> Option<u64> {
         Some(self.now.lock().confined.together).filter(|bytes| *bytes < u64::MAX)
     }
@@ -87,23 +87,23 @@ impl MemoryWatch {
         settings.memory_budget = settings.memory_budget.min(now.confined.together);
     }
 
-    /// Asks for another size of the cache beside memtables of that size, bytes; it is given at the next look, as far as the limit allows.
+    /// Asks for another size of the cache beside memtables of that size, bytes; it is granted at the next look, as far as the limit allows.
     pub fn ask(&self, memtables: u64, cache_size: u64) {
         self.memtables.store(memtables, Ordering::Relaxed);
         self.cache_size.store(cache_size, Ordering::Relaxed);
     }
 
-    /// What the cache may hold now, bytes.
+    /// Bytes that the cache may hold now.
     pub fn cache_bytes(&self) -> u64 {
         self.now.lock().confined.cache_size - self.withheld.load(Ordering::Relaxed)
     }
 
-    /// What the kernel can keep of files while the cache is full, bytes, where that is known.
+    /// Bytes of files that the kernel can keep while the cache is full, where that is known.
     pub fn for_files(&self) -> Option<u64> {
         self.now.lock().for_files
     }
 
-    /// What of the settings does not fit into the limit.
+    /// Names the settings that do not fit into the limit.
     pub fn note(&self) -> Option<String> {
         self.now.lock().confined.note.clone()
     }
@@ -132,7 +132,7 @@ impl MemoryWatch {
 }
 
 impl Watched {
-    /// What is withheld of a cache of `size` bytes, of which `held` are in use: what the group needs that is in the greatest need.
+    /// Bytes withheld of a cache of `size` bytes, of which `held` are in use: the need of the group that is in the greatest need.
     fn withhold(&mut self, limits: &[MemoryLimit], withheld: u64, size: u64, held: u64) -> u64 {
         self.valves.retain(|group, _| limits.iter().any(|limit| limit.group == *group));
         let unlimited = Valve::default().withhold(withheld, size, held, 0, u64::MAX);
@@ -144,18 +144,17 @@ impl Watched {
     }
 }
 
-/// Decides what of the cache is given up for one group, from one look to the next.
+/// Decides which part of the cache is given up for one group, from one look to the next.
 #[derive(Debug, Default)]
 struct Valve {
-    /// Use and limit at the last look, if the one was near the other.
+    /// Use and limit at the last look, if the use was near the limit.
     near: Option<(u64, u64)>,
 }
 
 impl Valve {
-    /// From nine tenths of the limit on, the cache gives up what the use is above 85 %, and then what it grows by: memory that was freed is
-    /// used again, but it is not given back to the kernel at once, so the use itself may stay where it is. Below eight tenths the cache
-    /// gets a
-    /// sixteenth of its size back at each look. All in bytes: gives what is withheld of `size`, of which `held` is in use.
+    /// From nine tenths of the limit on, the cache gives up the use above 85 %, and then any growth: freed memory is used again, but not
+    /// given back to the kernel at once, so the use itself may stay where it is. Below eight tenths the cache gets a sixteenth of its size
+    /// back at each look. Returns the bytes withheld of `size`, of which `held` is in use.
     fn withhold(&mut self, withheld: u64, size: u64, held: u64, used: u64, limit: u64) -> u64 {
         let withheld = withheld.min(size);
         if used >= limit / 10 * 9 {
@@ -172,8 +171,8 @@ impl Valve {
     }
 }
 
-/// How many compactions run at once: as many as there are processors, part of one counting as one, since more of them only take turns.
-/// All that the settings allow while writers are held back, because some may wait for the medium.
+/// Compactions that may run at once: as many as there are processors, part of one counting as one, since more of them only take turns. All
+/// that the settings allow while writers are held back, because some may wait for the medium.
 fn compactions_at_once(cpus: f64, is_pressed: bool) -> usize {
     if is_pressed { usize::MAX } else { whole_cpus(cpus) }
 }
@@ -183,7 +182,7 @@ fn whole_cpus(cpus: f64) -> usize {
 }
 
 impl Inner {
-    /// Called once a second.
+    /// Looks at CPU and memory limits; called once a second.
     pub(super) fn watch_limits(&self, now_ns: u64) {
         self.cpu.sample(now_ns);
         self.watch_memory();
@@ -193,7 +192,7 @@ impl Inner {
         self.memory.watch(&self.settings, || self.family_settings(), &self.cache);
     }
 
-    /// Those of all families.
+    /// Settings of all families.
     pub(super) fn family_settings(&self) -> Vec<Arc<FamilySettings>> {
         self.shared.lock().families.values().map(|core| core.settings.load_full()).collect()
     }
@@ -210,7 +209,7 @@ impl Inner {
         compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free()).min(jobs)
     }
 
-    /// Into how many key ranges a compaction may be split.
+    /// Key ranges into which a compaction may be split.
     pub(super) fn subcompactions(&self) -> usize {
         let most = self.settings.max_subcompactions;
         if self.inline() { most } else { most.min(whole_cpus(self.cpu.cpus())) }
@@ -222,9 +221,8 @@ impl Inner {
         waiting > 0 || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
     }
 
-    /// How little the flush of a family may pause, up to 1: not at all. It may as long as there is room for what is written meanwhile, in
-    /// all families, because their flushes wait for it: not from half of any memtable or of all together on, and less the more log there
-    /// is.
+    /// Urgency of a family's flush, up to 1: it may not pause. A flush may pause while there is memory for the writes of all families
+    /// meanwhile, because their flushes wait for it: not once any memtable or all together are half full, and less the more log there is.
     pub(super) fn urgency_of_flush(&self, core: &FamilyCore) -> f64 {
         let shared = self.shared.lock();
         let views = || shared.families.values().map(|core| (core, core.view.load()));
@@ -239,7 +237,7 @@ impl Inner {
         each.fold(all.max(log).max(0.0), f64::max).min(1.0)
     }
 
-    /// How little the compactions of a family may pause, up to 1: not at all.
+    /// Urgency of a family's compactions, up to 1: they may not pause.
     pub(super) fn urgency(&self, core: &FamilyCore) -> f64 {
         let shared = self.shared.lock();
         // A flush that has no thread of its own waits for the end of the compaction, and writers soon for it.
@@ -252,7 +250,7 @@ impl Inner {
         pacing::urgency(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()))
     }
 
-    /// What was found and what follows from it, a line each.
+    /// Limits found and their consequences, a line each.
     pub(super) fn limits_text(&self) -> String {
         let mut out = String::new();
         let (cpus, idle) = (self.cpu.cpus(), self.cpu.idle());
@@ -288,7 +286,7 @@ impl Inner {
         out
     }
 
-    /// How often a file with a limit could not be read, or not be understood.
+    /// Number of times that a file with a limit could not be read, or not be understood.
     pub(super) fn limit_tickers(&self) -> [(&'static str, u64); 1] {
         [("sinterdb.limits.unknown.count", self.limits().map(ProcessLimits::failures).sum())]
     }
@@ -298,7 +296,7 @@ impl Inner {
     }
 }
 
-/// The room of a database: one without threads must not depend on what else the machine does.
+/// The CPU watch of a database: one without threads must not depend on what else the machine does.
 pub(super) fn cpu_room(settings: &DbSettings, root: &Path) -> CpuRoom {
     if settings.max_background_jobs == 0 { CpuRoom::fixed(1.0, 0.0) } else { CpuRoom::new(root) }
 }

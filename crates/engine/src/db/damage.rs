@@ -2,9 +2,9 @@
 //! they are, reads of them go on giving the error, and compactions go on around them. The handle remembers them; the next one finds them
 //! again when it meets them.
 //!
-//! What lies above a damaged table can never be merged past it. On level 0, runs still become larger runs, which takes long to end: only
-//! when their number (or the debt) reaches the limit at which writers wait, and no compaction of the family is possible that could change
-//! that, does the family refuse writes, with the error of the table. Nobody waits for relief that cannot come.
+//! Data above a damaged table can never be merged past it. On level 0, runs still become larger runs, which takes long to end: only when
+//! their number (or the debt) reaches the limit at which writers wait, and no compaction of the family is possible that could change that,
+//! does the family refuse writes, with the error of the table. Nobody waits for relief that cannot come.
 
 use super::family::{Family, FamilyCore};
 use super::schedule::unpack;
@@ -16,7 +16,7 @@ use sinter_storage::store::FileId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Why a table is left alone.
+/// Reason why a table is left alone.
 #[derive(Debug)]
 pub(super) struct Damaged {
     pub family: u32,
@@ -24,12 +24,12 @@ pub(super) struct Damaged {
 }
 
 impl Inner {
-    /// The inputs of a merge that failed with `error` to which that can be put down. An error that names none of them (the merge read
-    /// more or fewer entries than there should be) is looked into: each input is verified.
+    /// The inputs to blame for a merge that failed with `error`. If the error names none of them (the merge read more or fewer entries than
+    /// there should be), each input is verified.
     pub(super) fn find_damaged(&self, core: &FamilyCore, plan: &Plan, error: &Error) -> Vec<(u64, Error)> {
         let file = match error {
             Error::Corrupt { file, .. } => file,
-            // Of all that is wrong with a merge, only a codec that this build lacks lies in its tables.
+            // Of all invalid arguments to a merge, only a codec that this build lacks is due to its tables.
             Error::Invalid(_) => return self.undecodable(core, plan),
             _ => return Vec::new(),
         };
@@ -71,7 +71,7 @@ impl Inner {
             .is_none()
     }
 
-    /// Why a stuck family takes no writes.
+    /// The error with which a stuck family refuses writes.
     #[cold]
     pub(super) fn stuck_error(&self, core: &FamilyCore) -> Error {
         let shared = self.shared.lock();
@@ -128,7 +128,7 @@ mod tests {
     use sinter_storage::store::MemoryStore;
     use std::sync::Arc;
 
-    /// As in a build without the feature of the codec that its tables have.
+    /// Tables are set aside in a build without the feature of their codec.
     #[test]
     fn a_table_whose_codec_is_not_built_in_is_set_aside() {
         let store = Arc::new(MemoryStore::new());

@@ -1,4 +1,4 @@
-//! Memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
+//! Divides memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
 
 use super::family::FamilyCore;
 use super::relief::kept;
@@ -13,15 +13,15 @@ use sinter_storage::store::Cause;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a byte costs that a compaction writes, as long as none has ended, nanoseconds.
+/// Nanoseconds per byte that a compaction writes, assumed until one has ended.
 const MERGE_NS_PER_BYTE: f64 = 3.0;
 
-/// What divides the memory of one database.
+/// Divides the memory of one database.
 #[derive(Debug)]
 pub(super) struct Division {
-    /// All memtables together may hold this much, bytes, if the medium has room for it.
+    /// Bytes that all memtables together may hold, if the medium has space for them.
     memtables: AtomicU64,
-    /// The medium has room for memtables and tables of this size, bytes.
+    /// Bytes of the largest memtable or table for which the medium has space.
     largest: AtomicU64,
     tuner: Mutex<Tuner>,
 }
@@ -38,7 +38,7 @@ struct Tuner {
     miss_ns: f64,
 }
 
-/// How memory is divided at first, and what memtables get.
+/// The division of memory at the start, and the bytes that memtables get.
 fn start(settings: &DbSettings, moves: bool) -> (Option<MemorySplit>, u64) {
     let budget = settings.memory_budget;
     let most = MemorySplit::most_at_first(budget);
@@ -50,7 +50,7 @@ fn start(settings: &DbSettings, moves: bool) -> (Option<MemorySplit>, u64) {
 }
 
 impl Division {
-    /// As the settings say. Without background threads nothing moves.
+    /// Divides memory as the settings say. Without background threads sizes stay as they are.
     pub fn new(settings: &DbSettings) -> Self {
         let moves = settings.max_background_jobs > 0;
         let (split, memtables) = start(settings, moves);
@@ -65,13 +65,13 @@ impl Division {
         self.memtables.load(Ordering::Relaxed).min(self.largest().saturating_mul(kept::MEMTABLES))
     }
 
-    /// Bytes of a memtable or table that the medium has room for; `u64::MAX`: of any.
+    /// Bytes of the largest memtable or table for which the medium has space; `u64::MAX`: of any.
     #[inline]
     pub fn largest(&self) -> u64 {
         self.largest.load(Ordering::Relaxed)
     }
 
-    /// The medium has room for memtables and tables of this size, bytes.
+    /// Notes the bytes of the largest memtable or table for which the medium has space.
     pub fn note_largest(&self, bytes: u64) {
         self.largest.store(bytes, Ordering::Relaxed);
     }
@@ -159,7 +159,7 @@ impl Inner {
         self.memory.ask(memtables, split.cache(memtable_bytes));
     }
 
-    /// What happened since the last look.
+    /// Reads, merges and stalls since the last look.
     fn seen(&self, tuner: &mut Tuner, tree_bytes: u64) -> Seen {
         let now = self.cache.signals();
         let read = now.since(&tuner.before);
@@ -180,8 +180,8 @@ impl Inner {
         seen
     }
 
-    /// Bytes at which a family's next memtable is full. A family that was given its own size keeps it; others have half of what is for
-    /// all memtables.
+    /// Bytes at which a family's next memtable is full. A family that was given its own size keeps it; others get half of the bytes for all
+    /// memtables.
     pub(super) fn memtable_limit(&self, core: &FamilyCore) -> usize {
         let settings = core.settings.load();
         let limit = self.moving_limit(&settings).unwrap_or(settings.write_buffer_size);
@@ -189,13 +189,13 @@ impl Inner {
     }
 
     fn moving_limit(&self, settings: &FamilySettings) -> Option<u64> {
-        // A budget that came later is followed by families that were given no size.
+        // Families that were given no size follow a budget that came later.
         let followers = self.settings.moving_write_buffer().unwrap_or(FamilySettings::default().write_buffer_size);
         let moves = !self.inline() && self.memory.has_budget() && settings.write_buffer_size == followers;
         moves.then(|| (self.division.memtables() / 2).min(FamilySettings::WRITE_BUFFER_MOST))
     }
 
-    /// How the memory is divided now and why, a line each: for people.
+    /// The division of memory now and its reasons, a line each: for people.
     pub(super) fn memory_lines(&self) -> String {
         let memtable_bytes = self.memtable_bytes();
         let tuner = self.division.tuner.lock();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct FamilyCore {
     pub id: u32,
     pub name: String,
-    /// Which open database it belongs to: [`super::Inner::handle`].
+    /// Open database to which the family belongs: [`super::Inner::handle`].
     pub handle: u64,
     pub settings: ArcSwap<FamilySettings>,
     /// Chooses the codecs, if the settings leave it to that.
@@ -28,10 +28,10 @@ pub(crate) struct FamilyCore {
     pub view: ArcSwap<View>,
     pub counters: Arc<FamilyCounters>,
     pub dropped: AtomicBool,
-    /// The newest number of its entries, as far as its tables and the writes of this handle tell. Ages are counted from it: what other
-    /// families write meanwhile makes nothing here older.
+    /// The newest number of the family's entries, as far as its tables and the writes of this handle tell. Ages are counted from it: writes
+    /// of other families meanwhile make nothing here older.
     pub newest: AtomicU64,
-    /// When a memtable of it was full last, by the monotonic clock, nanoseconds; 0: never.
+    /// Time when a memtable of the family was full last, by the monotonic clock, nanoseconds; 0: never.
     pub filled_ns: AtomicU64,
     /// Writes are refused: too much has piled up above a damaged table.
     pub stuck: AtomicBool,
@@ -68,7 +68,7 @@ impl Outlived {
 }
 
 impl FamilyCore {
-    /// The newest number of its entries; 0: none is known.
+    /// The newest number of the family's entries; 0: none is known.
     pub fn newest(&self) -> Seq {
         self.newest.load(Ordering::Relaxed)
     }
@@ -87,12 +87,12 @@ pub struct Family {
 }
 
 impl Family {
-    /// Its name, unique among living families.
+    /// The family's name, unique among living families.
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// Its number, never used again after the family was dropped.
+    /// The family's number, never used again after the family was dropped.
     pub fn id(&self) -> u32 {
         self.core.id
     }

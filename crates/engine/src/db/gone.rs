@@ -1,5 +1,5 @@
-//! What readers may still hold of a tree that has changed. Whoever lets go of a memtable or a deleted table last gives its memory or its
-//! file back, and with megabytes that takes long: it must not be a reader, behind whom clients wait.
+//! Memtables and tables that readers may still hold although the tree has changed. The last one to let go of a memtable or a deleted table
+//! frees its memory or its file, and with megabytes that takes long: it must not be a reader, behind whom clients wait.
 
 use crate::memtable::Memtable;
 use crate::table::Table;
@@ -14,26 +14,26 @@ pub(super) struct Gone {
 }
 
 impl Gone {
-    /// Takes over what nobody finds any more: those alone who have found it before may hold it.
+    /// Takes over memtables and tables that nobody can find any more: only those who found them before may hold them.
     pub fn add(&self, memtables: impl IntoIterator<Item = Arc<Memtable>>, tables: Vec<Arc<Table>>) {
         self.memtables.lock().extend(memtables);
         self.tables.lock().extend(tables);
     }
 
-    /// Gives back what nobody holds any more. Not for threads that clients wait for, unless they wait for room.
+    /// Frees what nobody holds any more. Not for threads that clients wait for, unless they wait for free space.
     pub fn clear(&self) {
         drop(unheld(&self.memtables));
         drop(unheld(&self.tables));
     }
 
-    /// How many there are.
+    /// Numbers of memtables and tables.
     #[cfg(test)]
     pub fn len(&self) -> (usize, usize) {
         (self.memtables.lock().len(), self.tables.lock().len())
     }
 }
 
-/// Those that nobody else holds: nobody can begin to.
+/// Takes out the entries that nobody else holds; nobody can begin to hold one.
 fn unheld<T>(all: &Mutex<Vec<Arc<T>>>) -> Vec<Arc<T>> {
     all.lock().extract_if(.., |one| Arc::strong_count(one) == 1).collect()
 }

@@ -78,16 +78,16 @@ impl Cursor for Source {
 /// As a Rust `Iterator` it yields `Result<(key, value)>` going forward from its position (from the first key, if it was not moved yet).
 pub struct DbIterator {
     inner: Arc<Inner>,
-    /// Where the ages of what it finds are counted.
+    /// The family, in which ages of found versions are counted.
     core: Arc<FamilyCore>,
     cursor: VisibleCursor<Merge<Source>>,
-    /// So many of the first sources are memtables.
+    /// Number of memtables, which are the first sources.
     memtables: usize,
     started: bool,
-    /// The entry it stands on was not yet given out by `next`.
+    /// The current entry was not yet returned by `next`.
     fresh: bool,
     failed: bool,
-    /// Why it could not be made; given out by the first call.
+    /// Reason why the iterator could not be made; returned by the first call.
     broken: Option<Error>,
 }
 
@@ -110,12 +110,12 @@ fn bounds(options: &ReadOptions) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     (Some(lower), upper)
 }
 
-/// A table of `range` can say something about keys within the bounds.
+/// Returns whether a table of `range` can have keys or tombstones within the bounds.
 fn meets(range: &KeyRange, lower: Option<&[u8]>, upper: Option<&[u8]>) -> bool {
     !lower.is_some_and(|lower| range.ends_before(lower)) && upper.is_none_or(|upper| range.smallest.as_slice() < upper)
 }
 
-/// What has keys within the bounds; tables outside are not touched, however damaged they are.
+/// Sources with keys within the bounds; tables outside are not touched, however damaged they are.
 fn sources(view: &View, options: &ReadOptions, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Vec<Source> {
     let runs = view.tree.levels.iter().flatten().map(|run| (run, run.within(lower, upper))).filter(|(_, tables)| !tables.is_empty());
     let mut all = Vec::with_capacity(1 + view.full.len() + view.tree.levels.iter().map(Vec::len).sum::<usize>());
@@ -188,7 +188,7 @@ impl DbIterator {
         result
     }
 
-    /// Counts the age of the version it stands on, if a table has it.
+    /// Counts the age of the current version, if a table has it.
     #[cold]
     fn note_age(&self) {
         if let Some(merge) = self.cursor.inner().filter(|merge| merge.source() >= self.memtables) {
@@ -238,18 +238,18 @@ impl DbIterator {
         !self.failed && self.cursor.valid()
     }
 
-    /// The key it stands on; empty where it stands on none.
+    /// The current key; empty where the iterator stands on none.
     #[inline]
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.cursor.key() } else { b"" }
     }
 
-    /// Where [`ReadOptions::patience`] ended: a dead key, from which another iterator can go on. `None`: it has not.
+    /// The dead key at which [`ReadOptions::patience`] ended, from which another iterator can go on. `None`: it has not ended.
     pub fn stopped_at(&self) -> Option<&[u8]> {
         self.cursor.stopped_at().filter(|_| !self.failed)
     }
 
-    /// The value there; empty where it stands on none.
+    /// The current value; empty where the iterator stands on none.
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.cursor.value() } else { b"" }

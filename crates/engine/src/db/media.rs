@@ -1,5 +1,5 @@
-//! Where the files of an open database lie: in one store, or in a primary one and in tiers. Each has a meter below all of them, which is
-//! the outside view of what was written and read there.
+//! The stores of an open database: one, or a primary one and tiers. Each has a meter below it, which gives the outside view of what was
+//! written and read there.
 
 use super::{Db, Inner, callback};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 struct Member {
     temperature: Temperature,
     meter: Arc<Meter>,
-    /// Of reads of one block of its tables.
+    /// Times of reads of one block of its tables.
     latencies: Arc<Latencies>,
     /// Gets that its tables answered, about.
     answered: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct Media {
     pub files: Arc<OpenFiles>,
     /// The primary one first.
     members: Vec<Member>,
-    /// When what happens in them began to be counted, unix seconds.
+    /// Time when the counts of the members began, unix seconds.
     since: OnceLock<u64>,
 }
 
@@ -47,12 +47,12 @@ impl Media {
         Ok(Media { store, tiers: composed, files: Arc::clone(files), members, since: OnceLock::new() })
     }
 
-    /// Where a file lies.
+    /// Temperature of the store in which a file lies; [`Temperature::Unknown`]: the primary store.
     pub fn place(&self, id: FileId) -> Temperature {
         self.tiers.as_ref().and_then(|tiers| tiers.place(id)).unwrap_or(Temperature::Unknown)
     }
 
-    /// Files of this temperature go to the primary store.
+    /// Returns whether files of this temperature go to the primary store.
     pub fn serves_primary(&self, temperature: Temperature) -> bool {
         self.tiers.as_ref().is_none_or(|tiers| tiers.serving(temperature) == Temperature::Unknown)
     }
@@ -72,13 +72,13 @@ impl Media {
         self.members.iter().find(|member| member.temperature == temperature).map(|member| &*member.meter as &dyn Store)
     }
 
-    /// Where times of reads of a table are noted.
+    /// Times of reads in the store of a table.
     pub fn latencies(&self, table: u64) -> Option<&Arc<Latencies>> {
         let place = self.place(FileId::table(table));
         self.members.iter().find(|member| member.temperature == place).map(|member| &member.latencies)
     }
 
-    /// A get that is one of those that are counted was answered by a table. A database with one store need not know where that lies.
+    /// Counts a sampled get that a table answered. A database with one store need not know where the table lies.
     #[cold]
     pub fn answered(&self, table: u64) {
         let place = self.place(FileId::table(table));
@@ -87,7 +87,7 @@ impl Media {
         }
     }
 
-    /// How often tables of each store answered since this was asked first, for the manifest; nothing as long as none did.
+    /// Number of answers from the tables of each store since the first call, for the manifest; nothing as long as there were none.
     pub fn heat(&self, now: u64) -> Vec<TierHeat> {
         let since = *self.since.get_or_init(|| now);
         let answered = |member: &Member| member.answered.load(Ordering::Relaxed);
@@ -98,12 +98,12 @@ impl Media {
         self.members.iter().map(heat).collect()
     }
 
-    /// What all stores together did.
+    /// Reads and writes of all stores together.
     pub fn snapshot(&self) -> MeterSnapshot {
         self.members.iter().fold(MeterSnapshot::default(), |sum, member| sum.and(&member.meter.snapshot()))
     }
 
-    /// What was written to each store is in the ledger under its name.
+    /// Checks that the ledger has the bytes that each store counted as written; the error names the store.
     pub fn balance(&self, ledger: &LedgerSnapshot) -> std::result::Result<(), String> {
         self.members.iter().try_for_each(|member| {
             let on_tier = |what| if self.tiers.is_none() { what } else { format!("{}: {what}", tier_name(member.temperature)) };
@@ -112,18 +112,18 @@ impl Media {
     }
 }
 
-/// What a store is called.
+/// Name of a store.
 pub(super) fn tier_name(temperature: Temperature) -> &'static str {
     if temperature == Temperature::Unknown { "primary" } else { temperature.name() }
 }
 
-/// What lies and happens in one store of a database.
+/// Contents and activity of one store of a database.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct TierStats {
-    /// Of the tables that belong there; [`Temperature::Unknown`]: the primary store.
+    /// Temperature of the tables that belong there; [`Temperature::Unknown`]: the primary store.
     pub temperature: Temperature,
-    /// Its directory, or `zoned:` and its drive; `None`: a store that was passed.
+    /// Directory of the store, or `zoned:` and its drive; `None`: a store that was passed.
     pub directory: Option<PathBuf>,
     /// Files of the database in it.
     pub files: u64,
@@ -140,7 +140,7 @@ pub struct TierStats {
     /// Gets that its tables answered, from the block cache or not: one in 64 is counted, and stands for as many. 0 in a database with one
     /// store.
     pub answered: u64,
-    /// How long a read of one block takes, microseconds: the first of each table and one in 64. A database without threads times nothing.
+    /// Time of a read of one block, microseconds: the first of each table and one in 64. A database without threads times nothing.
     pub read_latency: HistogramSummary,
 }
 
@@ -201,14 +201,14 @@ impl Inner {
         self.media.members.iter().map(figures).collect()
     }
 
-    /// `sinterdb.tiers`: a line for each store, then what did not fit where it belongs.
+    /// `sinterdb.tiers`: a line for each store, then the tables that did not fit where they belong.
     pub(super) fn tier_lines(&self) -> String {
         let stats = self.tier_stats();
         let lines = stats.iter().map(TierStats::line).chain(self.placer.notes());
         lines.map(|line| line + "\n").collect()
     }
 
-    /// What tiers did, under names of this engine.
+    /// Counts of moves, fallbacks and demotions between tiers, under names of this engine.
     pub(super) fn tier_tickers(&self) -> [(&'static str, u64); 6] {
         let (tables, bytes) = self.placer.fallen();
         let (sinkings, sunk) = self.placer.sunk();
@@ -240,12 +240,12 @@ impl Inner {
 }
 
 impl Db {
-    /// What lies and happens in each store of the database, the primary one first. A database without tiers has that one.
+    /// Contents and activity of each store of the database, the primary one first. A database without tiers has only that one.
     pub fn tiers(&self) -> Vec<TierStats> {
         if callback::is_readable() { self.inner.tier_stats() } else { Vec::new() }
     }
 
-    /// Where a table lies; an error if there is none of that number.
+    /// Temperature of the store in which a table lies; an error if there is no table of that number.
     pub fn tier_of(&self, table: u64) -> Result<Temperature> {
         callback::check_readable()?;
         let known = self.families().iter().any(|family| family.core.view.load().tree.table(table).is_some());

@@ -62,7 +62,7 @@ impl Mem {
         self.points.len() + self.count.load(Ordering::Acquire) as u64
     }
 
-    /// Something in it deletes: what that hides goes once it is in a table.
+    /// Something in it deletes: hidden data can be dropped once the memtable is in a table.
     pub fn deletes(&self) -> bool {
         self.deletes.load(Ordering::Relaxed)
     }
@@ -71,7 +71,7 @@ impl Mem {
         self.count.load(Ordering::Acquire) != 0
     }
 
-    /// Its range tombstones as of now.
+    /// The memtable's range tombstones as of now.
     pub fn tombstones(&self) -> Arc<RangeTombstones> {
         let count = self.count.load(Ordering::Acquire);
         let built = self.built.load();
@@ -131,7 +131,7 @@ impl MemWriter {
         self.insert_at(None, key, seq, kind, value);
     }
 
-    /// The same, at the place that `points` has given for its key if there is one.
+    /// Like [`MemWriter::insert`], at the place that `points` has given for the key if there is one.
     #[inline]
     pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         if kind.deletes() {

@@ -119,11 +119,11 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// What all handles, threads and iterators of a database share.
+/// State that all handles, threads and iterators of a database share.
 struct Inner {
     /// Differs between all handles of a process, of the same database too.
     handle: u64,
-    /// Of [`Media`].
+    /// All stores of [`Media`] as one.
     store: Arc<dyn Store>,
     media: Media,
     placer: Arc<Placer>,
@@ -159,13 +159,13 @@ struct Inner {
     visible: AtomicU64,
     next_number: AtomicU64,
     pressure: Pressure,
-    /// When [`Inner::tick`] last did something.
+    /// Time when [`Inner::tick`] last did something.
     ticked_ns: AtomicU64,
     sampling: Sampling,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
     gone: Gone,
-    /// The turn to sync these, or the active one: up to which segment and length of it syncs beside writers have come.
+    /// The turn to sync retired segments or the active one; segment and length up to which syncs beside writers have come.
     log_sync: Mutex<(u64, u64)>,
     /// Number of the active segment.
     active_log: AtomicU64,
@@ -178,15 +178,15 @@ struct Inner {
     reason: Mutex<Option<String>>,
     /// The manifest may hold an edit that was reported as failed.
     torn_manifest: AtomicBool,
-    /// What room is left is kept for deletions and for compactions ([`relief`]).
+    /// Remaining free space is reserved for deletions and compactions ([`relief`]).
     scarce: AtomicBool,
     /// Bytes of a nearly full fast medium that the log leaves to the manifest; 0: there is more than enough.
     kept_from_log: AtomicU64,
-    /// Up to this length of the log, bytes, what memtables hold surely finds room in tables.
+    /// Length of the log, bytes, up to which the contents of memtables surely fit into tables.
     flushable: AtomicU64,
-    /// A write has waited long enough for what merges that run have claimed.
+    /// A write has waited long enough for the space that running merges have reserved.
     waited_for_merges: AtomicBool,
-    /// When deletions were flushed last because a write found no room, monotonic nanoseconds.
+    /// Time when deletions were flushed last because a write found no free space, monotonic nanoseconds.
     flushed_deletions_ns: AtomicU64,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
@@ -195,11 +195,11 @@ struct Inner {
     /// Tells running compactions to stop.
     cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
-    /// Until the database is closed.
+    /// Locks on the stores, held until the database is closed.
     locks: Mutex<Vec<Box<dyn StoreLock>>>,
 }
 
-/// What the background jobs and the administrative calls change, under one lock.
+/// State that background jobs and administrative calls change, under one lock.
 struct Shared {
     state: State,
     /// `None` for a read-only database.
@@ -215,21 +215,21 @@ struct Shared {
     busy_output: Vec<(u32, usize, KeyRange)>,
     /// Families that are being flushed.
     flushing: HashSet<u32>,
-    /// Families whose writers are not free, and how slow they may be.
+    /// Families whose writers are held back, and their pace.
     slow: BTreeMap<u32, Pace>,
     /// The family whose turn for a compaction is next: one that always has something to do must not keep the others waiting.
     turn: u32,
     /// Jobs that run.
     running: usize,
-    /// What those that merge may still write to the primary medium.
+    /// Space reservations of running merges on the primary medium.
     claims: Claims,
-    /// What was too much for the one medium.
+    /// The last merge that found no free space on the one medium.
     overdrawn: Option<Overdrawn>,
-    /// The newest tables of merges that found no room since there was enough.
+    /// The newest input tables of merges that found no free space since there was enough.
     in_vain: HashSet<u64>,
-    /// One of them moves a table between tiers.
+    /// A job moves a table between tiers.
     moving: bool,
-    /// One of them makes room on the fast medium.
+    /// A job frees space on the fast medium.
     relieving: bool,
     /// How many callers wait for all compactions to end.
     settling: usize,
@@ -242,7 +242,7 @@ struct Shared {
     /// Background work failed for good.
     failed: Option<Error>,
     closing: bool,
-    /// Files that nothing names.
+    /// Files that nothing refers to, to be deleted.
     doomed: Vec<FileId>,
     /// Checkpoints that are being linked: nothing is deleted meanwhile.
     hold_deletes: usize,
@@ -284,7 +284,7 @@ impl Shared {
     }
 }
 
-/// What an open database is made of besides its settings.
+/// Parts of an open database besides its state.
 struct Parts {
     media: Media,
     placer: Arc<Placer>,
@@ -377,7 +377,7 @@ impl Inner {
         self.settings.max_background_jobs == 0
     }
 
-    /// Refuses what writes or waits within code of the user for which this database waits.
+    /// Refuses calls that write or wait within code of the user for which this database waits.
     #[inline]
     fn check_outside(&self) -> Result<()> {
         callback::check_outside(self.handle)
@@ -414,11 +414,11 @@ impl Inner {
         }
         let synced = self.lead_in_turn(|state| {
             if self.ended.load(Ordering::Acquire) {
-                // Who was writing or syncing when the handle ended may not go on beside the next opener.
+                // A thread that was writing or syncing when the handle ended may not go on beside the next opener.
                 drop(self.log_sync.lock());
                 return Ok(());
             }
-            // What is not flushed must not look as young as the next open.
+            // Unflushed data must not look as young as the next open.
             self.take_sample(&mut self.shared.lock());
             let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
             self.reason.lock().get_or_insert_with(|| "the database was closed".into());
@@ -436,8 +436,8 @@ impl Inner {
     }
 }
 
-/// What the clones of a [`Db`] share. Threads hold `Inner` while they wait for work, so the end of the last handle has to be noticed here:
-/// it stops them, and then nothing keeps the store locked.
+/// State that the clones of a [`Db`] share. Threads hold `Inner` while they wait for work, so the end of the last handle has to be noticed
+/// here: it stops them, and then nothing keeps the store locked.
 struct Handle(Arc<Inner>);
 
 impl std::ops::Deref for Handle {
@@ -469,7 +469,8 @@ impl Db {
         Builder::default()
     }
 
-    /// What recovery found when the database was opened, and what it cut. A read-only open says what an open for writing would cut.
+    /// The report of recovery when the database was opened, with the parts that it cut. A read-only open tells what an open for writing
+    /// would cut.
     pub fn recovery(&self) -> RecoveryReport {
         self.inner.recovery.lock().clone()
     }

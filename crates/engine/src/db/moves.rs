@@ -6,9 +6,9 @@
 //! the first begins after a minute, and each further one after four times as long as the one before took. The table is written again under
 //! a new number, frame by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
 //!
-//! What is young and sank to the last level all the same (`compaction::placing`) was written as cold as what it lies with. On that level a
-//! table may therefore be as cold as data is that the age no longer keeps above: it does not move to a hotter tier for what it was only
-//! just taken down with. A merge raises it, key by key, or it grows as old as it lies.
+//! Young data that was demoted all the same (`compaction::placing`) was written as cold as the old data around it. On the last level a
+//! table may therefore be as cold as data that the age no longer keeps above: it does not move to a hotter tier for the young data in it. A
+//! merge promotes that, key by key, or it grows as old as it lies.
 //!
 //! * A crash before the edit is fine: the copy is a file that nothing names. After it: the old table is.
 //! * A tier without room is no failure: the table stays where it is, which is a hotter one, and is tried again later.
@@ -29,16 +29,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A tier that refused a table is left alone for so long, unless its room changes.
+/// Time for which a tier that refused a table is left alone, unless its free space changes.
 const PATIENCE_NS: u64 = 60_000_000_000;
-/// What is to move waits for others at most so long.
+/// Longest wait of a move for other jobs.
 const LONGEST_WAIT_NS: u64 = 60_000_000_000;
-/// Behind a move, at most so many times as long as it took: under a load, moves get a fifth of the time.
+/// Factor between the time that a move took and the longest wait after it: under a load, moves get a fifth of the time.
 const WAIT_FACTOR: u64 = 4;
-/// A tier takes a table if so many of its size fit: compactions may be writing to it.
+/// Tables of its size that have to fit into a tier before it takes a table: compactions may be writing to it.
 const ROOM: u64 = 2;
 
-/// What was moved, and what could not be.
+/// Moves done and refused.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     tables: AtomicU64,
@@ -47,10 +47,10 @@ pub(super) struct Moves {
     turn: Mutex<Turn>,
 }
 
-/// When the next move need not wait any longer.
+/// Time from which on the next move need not wait any longer.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    /// The last one ended then, or there was nothing to move.
+    /// End of the last move, or of the last look that found nothing to move.
     since_ns: u64,
     wait_ns: u64,
 }
@@ -93,11 +93,11 @@ impl Moves {
     }
 }
 
-/// What became of a table that was to move.
+/// Outcome of a table's move.
 pub(super) enum Moved {
-    /// This is the copy.
+    /// The copy of the table.
     To(Box<TableInfo>),
-    /// There was no room.
+    /// The tier had no free space.
     NoRoom,
     /// The database closes.
     Stopped,
@@ -117,7 +117,7 @@ impl Inner {
     pub(super) fn next_move(&self, shared: &mut Shared) -> Option<Job> {
         let tiers = self.media.tiers.as_ref()?;
         let now_ns = self.clock.monotonic_ns();
-        // Without threads, nothing else is due when this one is asked for.
+        // Without threads, nothing else is due when a move is asked for.
         let is_full = matches!(shared.blocked, Some(Error::NoSpace(_))) || self.scarce.load(Ordering::Acquire);
         let is_urgent = is_full || (!self.inline() && self.moves.has_waited(now_ns));
         if shared.moving || !(is_urgent || self.pressure.is_free()) {
@@ -146,7 +146,7 @@ impl Inner {
         Some(Job::Compact { core, work: Work::Relocate(wanted), plan })
     }
 
-    /// Something moves, or could.
+    /// Returns whether a table moves, or could.
     pub(super) fn may_move(&self, shared: &Shared) -> bool {
         shared.moving || self.media.tiers.as_ref().is_some_and(|tiers| self.pick_move(shared, tiers).is_some())
     }
@@ -176,7 +176,7 @@ impl Inner {
             .find(|candidate| self.room_on(tiers, tiers.serving(candidate.wanted)) >= candidate.table.bytes.saturating_mul(ROOM))
     }
 
-    /// Bytes that a store can take, `u64::MAX` if that is not known; 0 if it has just shown that it cannot.
+    /// Free bytes of a store, `u64::MAX` if that is not known; 0 if it has just refused a table.
     pub(super) fn room_on(&self, tiers: &Tiers, place: Temperature) -> u64 {
         let Ok(free) = tiers.free_bytes_of(place) else { return 0 };
         let refusal = self.moves.refused.lock().get(&place).copied();
@@ -192,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// What should make room on the fast medium found none below.
+    /// Notes that a demotion from the fast medium found no free space below.
     pub(super) fn note_no_room_below(&self, shared: &Shared, core: &FamilyCore) {
         let settings = self.settings_of(core);
         let young = self.young(shared, core, &settings);
@@ -201,7 +201,7 @@ impl Inner {
         }
     }
 
-    /// Writes the one table of a plan again where data of a temperature lies.
+    /// Writes the one table of a plan again in the store for a temperature.
     pub(super) fn move_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Moved> {
         let began_ns = self.clock.monotonic_ns();
         let moved = self.copy_table(core, plan, wanted);

@@ -45,7 +45,7 @@ type Families = BTreeMap<u32, Arc<FamilyCore>>;
 type FullMemtable<'a> = dyn FnMut(&Arc<FamilyCore>, Arc<Mem>) -> Result<()> + 'a;
 type OpenParts = (Media, Vec<Box<dyn StoreLock>>, Arc<Ledger>);
 
-/// How a database is opened: settings are data, parts (clock, store, operators) are passed in.
+/// Options for opening a database: settings are data, parts (clock, store, operators) are passed in.
 pub struct Builder {
     pub(super) settings: Option<DbSettings>,
     pub(super) tier_stores: BTreeMap<Temperature, Arc<dyn Store>>,
@@ -103,10 +103,10 @@ impl Builder {
         self
     }
 
-    /// Changes nothing on the medium and takes no lock. What is in the log is kept in memory, all of it: a log of 10 GiB takes at least
-    /// as much, whatever the settings say of memtables (opening for writing flushes on the way). Writes are refused. A damaged
-    /// or missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable.
-    /// A writer may be at work: the handle then shows what the database was at one moment of the opening, and goes on to show that. If the
+    /// Changes nothing on the medium and takes no lock. The contents of the log are kept in memory, all of it: a log of 10 GiB takes at
+    /// least as much, whatever the settings say of memtables (opening for writing flushes on the way). Writes are refused. A damaged or
+    /// missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable. A
+    /// writer may be at work: the handle then shows what the database was at one moment of the opening, and goes on to show that. If the
     /// writer deletes files faster than they can be opened, opening gives `Busy`; damage is reported only where nothing changed meanwhile.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
@@ -125,13 +125,13 @@ impl Builder {
         self
     }
 
-    /// Where time comes from.
+    /// Source of time.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Below which `proc` and the control groups lie (`/`), from which CPU and memory limits are read: for tests.
+    /// Directory below which `proc` and the control groups lie (`/`), from which CPU and memory limits are read: for tests.
     #[doc(hidden)]
     pub fn system_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.system_root = root.into();
@@ -247,7 +247,7 @@ impl Builder {
                     let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
                     let family = NewFamily { id: next_id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
                     edit.new_families.push(family);
-                    // No segment that is there can hold anything of it. Without this, recovery would take all of them for needed.
+                    // No existing segment can hold anything of it. Without this, recovery would take all of them for needed.
                     edit.flushed_logs.push((next_id, state.next_number));
                     next_id += 1;
                 }
@@ -371,7 +371,7 @@ fn family_settings(stored: &str) -> Result<FamilySettings> {
 }
 
 impl Inner {
-    /// Without writing: the replayed memtables become full ones that are never flushed.
+    /// Starts without writing: the replayed memtables become full ones that are never flushed.
     fn start_read_only(&self, mut state: State, families: Families, mut survey: Survey) -> Result<()> {
         let last_seq = self.replay(&state, &families, &mut survey, &mut |core, mem| {
             let view = core.view.load_full();
@@ -380,7 +380,7 @@ impl Inner {
             Ok(())
         })?;
         self.visible.store(last_seq, Ordering::Release);
-        // What no sample speaks of was written by now.
+        // Writes after the last sample were made by now.
         state.note_time(last_seq, self.clock.unix_seconds());
         let mut shared = self.shared.lock();
         *shared = Shared { families, closing: true, ..Shared::new(state, None) };
@@ -477,7 +477,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes tables and segments that nothing names: what a crash left, and the segments whose contents are in tables now.
+    /// Deletes tables and segments that nothing names: those that a crash left, and segments whose contents are in tables now.
     pub(super) fn delete_leftovers(&self, state: &State) -> Result<()> {
         let tables: HashSet<u64> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, t)| t.number).collect();
         let needed = state.needed_log();

@@ -1,5 +1,5 @@
-//! Opening for writing on a medium that is full. Opening takes room: tables of what the log holds, a new manifest, a new log segment. The
-//! old ones go only afterwards, so that a crash on the way loses nothing.
+//! Opens for writing on a medium that is full. Opening takes space: for tables of the log's contents, a new manifest, and a new log
+//! segment. The old files are deleted only afterwards, so that a crash on the way loses nothing.
 
 use super::Inner;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::manifest::{Loaded, State};
 use sinter_storage::store::{FileId, FileKind, StoreError};
 use std::io;
 
-/// Room for the footers of tables and the header of a log segment, bytes.
+/// Bytes for the footers of tables and the header of a log segment.
 const BESIDE: u64 = 64 << 10;
 
 impl Inner {
@@ -20,8 +20,8 @@ impl Inner {
         Ok(counted.fold(BESIDE, u64::saturating_add))
     }
 
-    /// Where room is scarce, deletes what the manifest does not need. The manifest is made durable as it was read first: an older end,
-    /// which a power cut might bring back, could need other files.
+    /// Deletes files that the manifest does not need, where space is scarce. Before that the manifest is made durable as it was read: an
+    /// older end, which a power cut might bring back, could need other files.
     pub(super) fn make_room_to_open(&self, loaded: &Loaded, state: &State) -> Result<()> {
         let free = self.media.primary().free_bytes()?.unwrap_or(u64::MAX);
         if free >= self.needed_to_open(loaded, state)? {
@@ -31,7 +31,7 @@ impl Inner {
             Ok(true) => {
                 loaded.delete_others(&*self.store)?;
                 self.delete_leftovers(state)?;
-                // A medium may count as free only what is durably gone.
+                // A medium may count as free only files whose deletion is durable.
                 Ok(self.store.sync_names()?)
             }
             Ok(false) | Err(Error::NoSpace(_)) => Ok(()),
@@ -39,7 +39,7 @@ impl Inner {
         }
     }
 
-    /// The error of an open that found no room, with how much it takes.
+    /// Adds to the error of an open that found no space how many bytes it takes.
     pub(super) fn tell_room_to_open(&self, error: Error, loaded: &Loaded, state: &State) -> Error {
         let Error::NoSpace(source) = &error else { return error };
         let (Ok(needed), Ok(free)) = (self.needed_to_open(loaded, state), self.media.primary().free_bytes()) else { return error };

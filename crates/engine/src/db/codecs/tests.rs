@@ -1,4 +1,4 @@
-//! What a family's choice of codecs is told where there are several families.
+//! Tests of the facts that a family's choice of codecs is given where there are several families.
 
 use super::super::Db;
 use super::*;

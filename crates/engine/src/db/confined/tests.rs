@@ -39,7 +39,7 @@ impl Made {
         self.put("cg/box/memory.stat", &format!("inactive_file {}\nactive_file {}\n", 3 * MIB, 4 * MIB));
     }
 
-    /// Its clock stands, so that only the test looks at the limits.
+    /// Opens a database whose clock stands still, so that only the test looks at the limits.
     fn open(&self, settings: DbSettings) -> Db {
         let builder = Db::builder().settings(settings).system_root(self.0.path()).clock(Arc::new(ManualClock::default()));
         builder.open_store(Arc::new(MemoryStore::new())).unwrap()

@@ -136,7 +136,7 @@ fn a_share_is_there_from_the_start_and_a_family_keeps_a_size_of_its_own() {
     assert_eq!(db.inner.memtable_limit(&db.default_family().core) as u64, budgeted().db_write_buffer_size / 2, "nothing moves here");
 }
 
-/// How large the next memtable of a family may get once all together have 1 MiB.
+/// Largest size of a family's next memtable once all together have 1 MiB.
 fn limit_of_a_mebibyte(db: &Db, family: &str) -> usize {
     db.inner.division.memtables.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
     db.inner.memtable_limit(&db.family(family).unwrap().core)
