@@ -118,7 +118,7 @@ struct State {
     operations: f64,
     operations_seen: u64,
     reviewed_ns: Option<u64>,
-    /// When all levels were reviewed, not only those that a job asked for.
+    /// Time of the last review of all levels, not only of those that a job asked for.
     all_reviewed_ns: Option<u64>,
     idle: f64,
     /// Processors that changes of codecs have taken lately: they still look idle.
@@ -165,7 +165,7 @@ pub struct Totals {
 /// Observations that a review is given.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// By the monotonic clock.
+    /// Time by the monotonic clock, nanoseconds.
     pub now_ns: u64,
     /// Seconds since 1970.
     pub unix_seconds: u64,
@@ -183,7 +183,7 @@ pub struct Observed {
     pub room_in_memtables: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,
-    /// By level.
+    /// Data and reads by level.
     pub levels: Vec<Holding>,
 }
 

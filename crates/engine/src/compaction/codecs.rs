@@ -301,7 +301,7 @@ pub struct Standing {
 }
 
 impl Default for Standing {
-    /// Before anything is known.
+    /// The codec in use before anything is known.
     fn default() -> Self {
         Standing { chosen: FIRST, settled: false, challenger: FIRST, streak: 0 }
     }

@@ -228,7 +228,7 @@ enum Base {
     Value,
     /// Nothing: the key did not exist.
     Absent,
-    /// Not known here: older stripes or deeper levels have it.
+    /// Unknown here: older stripes or deeper levels have it.
     Unknown,
 }
 

@@ -82,7 +82,7 @@ pub struct Context<'a> {
     pub max_subcompactions: usize,
     /// Set to stop the job early.
     pub cancel: &'a AtomicBool,
-    /// For times in statistics, and for pauses.
+    /// Clock for statistics and pauses.
     pub clock: &'a dyn Clock,
     /// Pauses that a compaction makes, so that others get the CPU; a flush makes none.
     pub pacing: Option<Pacing<'a>>,
@@ -94,7 +94,7 @@ pub struct Context<'a> {
     pub zero_up_to: Option<Cut>,
     /// Chooses the age that is kept from the last level, and is told of replaced values; `None`: the settings have it.
     pub placement: Option<Chosen<'a>>,
-    /// When sequence numbers were written; empty if the family does not track time.
+    /// Times at which sequence numbers were written; empty if the family does not track time.
     pub times: Arc<TimeMap>,
 }
 
@@ -320,7 +320,7 @@ fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<V
     Ok(split::cuts(segments, pieces))
 }
 
-/// One merge on its way.
+/// A running merge.
 struct Job<'a> {
     context: &'a Context<'a>,
     rules: Rules<'a>,
@@ -346,7 +346,7 @@ struct Job<'a> {
 type Piece = Result<Option<(Counts, Routed<TableInfo>)>>;
 
 impl Job<'_> {
-    /// All key ranges: side by side, the first on this thread, or all on this thread, one after the other.
+    /// Works on all key ranges: side by side, the first on this thread, or all on this thread, one after the other.
     fn pieces<C: Cursor>(&self, cuts: &[Vec<u8>], source: impl Fn() -> Merge<C> + Sync) -> Vec<Piece> {
         let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
         let piece = |i: usize| self.piece(i.checked_sub(1).and_then(bound), bound(i), source());
@@ -363,7 +363,7 @@ impl Job<'_> {
         })
     }
 
-    /// The key range `[from, to)`.
+    /// Works on the key range `[from, to)`.
     fn piece<C: Cursor>(&self, from: Option<&[u8]>, to: Option<&[u8]>, source: Merge<C>) -> Piece {
         let tombstones = self.tombstones.clip(from, to);
         let overlap_bytes = self.context.settings.max_compaction_bytes / 2;

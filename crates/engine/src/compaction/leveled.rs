@@ -264,7 +264,7 @@ pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableI
     if env.fits(&choice) { Some(choice) } else { narrow::level(version, env, 0, Some(base), reason).or(Some(choice)) }
 }
 
-/// All of level 0 into the last level, with what that overlaps on its way.
+/// Pushes all of level 0 into the last level, with what that overlaps on its way.
 pub fn push_level0_to_last(version: &Version, env: &PickEnv<'_>, reason: Reason) -> Option<Choice> {
     let mut inputs = closure(&version.levels[0], &|_| true);
     for level in 1..version.levels.len() {
@@ -457,7 +457,7 @@ fn push_outdating(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     found.into_iter().filter_map(push).find(|choice| env.fits(choice))
 }
 
-/// Something on a deeper level lies among the table's keys.
+/// Returns whether something on a deeper level lies among the table's keys.
 fn is_hidden_by(version: &Version, level: usize, table: &TableInfo) -> bool {
     version.levels[level + 1..].iter().flatten().any(|run| !run.overlapping(&table.range).is_empty())
 }

@@ -79,7 +79,7 @@ pub struct PickEnv<'a> {
     pub room: u64,
     /// Bytes that the medium frees only together; 0: it frees tables one by one.
     pub unit: u64,
-    /// Up to this number all was surely written [`REST_SECONDS`] ago or earlier; 0: not known of any.
+    /// Number up to which all was surely written [`REST_SECONDS`] ago or earlier; 0: none is known.
     pub rested: Seq,
 }
 
@@ -120,20 +120,20 @@ impl PickEnv<'_> {
 /// Tables of one run that take part in a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// Their level.
+    /// Level of the tables.
     pub level: usize,
-    /// Their run.
+    /// Run of the tables.
     pub run: u64,
-    /// In key order.
+    /// Tables in key order.
     pub tables: Vec<Arc<TableInfo>>,
 }
 
 /// A merge to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Why.
+    /// Reason of the merge.
     pub reason: Reason,
-    /// Newest first.
+    /// Inputs, newest first.
     pub inputs: Vec<Input>,
     /// Level of the result.
     pub output_level: usize,

@@ -1,15 +1,15 @@
-//! Merges for a medium on which the usual ones find no room.
+//! Merges for a medium that has no space for the usual ones.
 //!
-//! A merge writes all of its output before any of its input goes: it needs room for as much as it reads, at worst. Runs that overlap each
-//! other and everything below are the first to ask for more than there is. Where only [`PickEnv::room`] bytes may be written, the work is
-//! done in steps that fit, the first of these that there is:
+//! A merge writes all of its output before any of its input is deleted: it needs as much space as it reads, at worst. Runs that overlap
+//! each other and everything below are the first to need more than there is. Where only [`PickEnv::room`] bytes may be written, the work is
+//! done in steps that fit, the first possible one of these:
 //!
-//! 1. The newest neighbouring runs that fit together become one. Deletions among them do away with what they delete there.
+//! 1. The newest neighbouring runs that fit together become one. Deletions among them drop the data that they hide there.
 //! 2. The newest run goes into the next older one, a few neighbouring tables at a time: so deletions soon meet what they delete.
 //! 3. A table that overlaps too much by itself, because its keys lie far apart or a range is deleted in it, is cut in its place, at edges
 //!    of tables below: its parts overlap less.
 //!
-//! Deeper levels know the last two. Each step leaves fewer runs, fewer tables above or narrower ones, so that there is an end.
+//! Levels below level 0 know only the last two. Each step leaves fewer runs, fewer tables above or narrower ones, so that there is an end.
 
 use super::leveled::finish;
 use super::{Choice, Input, PickEnv, Plan, bytes_of, collides, plan, run_number, span};
@@ -45,8 +45,8 @@ fn join(version: &Version, env: &PickEnv<'_>, level: usize, reason: Reason) -> O
     (!collides(env, &inputs, level)).then(|| Choice::Merge(plan(version, env, reason, inputs, output)))
 }
 
-/// The first tables of `input`, neighbours of one run, that go to run `to` (a level and a number), the next older one, within the room; if
-/// not even one of them does, the first that can be cut.
+/// The first tables of `input`, neighbours of one run, that go to run `to` (a level and a number), the next older one, within the free
+/// space; if not even one of them fits, the first that can be cut.
 pub fn part(version: &Version, env: &PickEnv<'_>, input: &Input, to: (usize, u64), reason: Reason) -> Option<Choice> {
     let older = version.levels.get(to.0)?.iter().find(|run| run.number == to.1);
     let below = |range: &KeyRange| older.map_or(&[][..], |run| run.overlapping(range));
@@ -63,7 +63,7 @@ pub fn part(version: &Version, env: &PickEnv<'_>, input: &Input, to: (usize, u64
     (0..tables.len()).find_map(goes).or_else(|| tables.iter().find_map(is_cut))
 }
 
-/// A table divided in its place, so that none of its parts overlaps more of those below than half of the room.
+/// A table cut in its place, so that none of its parts overlaps more of the tables below than half of the free space.
 fn cut(version: &Version, env: &PickEnv<'_>, table: &Input, below: &[Arc<TableInfo>], reason: Reason) -> Option<Choice> {
     let smallest = &span(&table.tables)?.smallest;
     let (mut cuts, mut overlap) = (Vec::new(), 0u64);

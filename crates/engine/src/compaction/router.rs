@@ -32,11 +32,11 @@ pub struct Upper<'a, F> {
 /// Entries by where they went, of a merge that has an upper output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// To the level above the last.
+    /// Entries that went to the level above the last.
     pub hot: u64,
-    /// To the last level, because they are old.
+    /// Entries that went to the last level because they are old.
     pub cold: u64,
-    /// To the last level, although they may be young: the level above has other tables there, or its medium no room.
+    /// Entries that went to the last level although they may be young: the level above has other tables there, or its medium no space.
     pub sunk: u64,
 }
 

@@ -15,7 +15,7 @@ const FIRST: u64 = 256 << 10;
 /// Largest sample. Larger blocks compress hardly better, and take long.
 const LARGEST: usize = 64 << 10;
 
-/// One candidate, tried on one sample.
+/// Result of one candidate on one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trial {
     /// Size after per size before; 1 if it did not shrink by an eighth.
@@ -47,7 +47,7 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// For a table of `level` with blocks of `block_size` bytes.
+    /// Samples a table of `level` with blocks of `block_size` bytes.
     pub fn new(auto: &'a Auto, level: usize, block_size: u32) -> Self {
         Sampler {
             auto,

@@ -95,8 +95,8 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// From a medium without room to one that has `room`: of the deepest level above the last that can give, the table that rewrites least
-/// for the room that it makes, of those the one that was written longest ago. A level further up may first have to move down without
+/// Picks a table to demote from a full medium to one that has `room`: on the deepest level above the last that can give, the table that
+/// rewrites least for the space that it frees, of those the one written longest ago. A level further up may first have to move down without
 /// writing. Level 0 comes last.
 pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let fits = |choice: &Choice| sinks_within(version, choice, room);
@@ -114,7 +114,7 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     (1..last).rev().find_map(from_level).or_else(|| push_level0_to_last(version, env, Reason::Room).filter(fits))
 }
 
-/// Nothing in the table was written lately. What carries times of its own may have been, whatever these are.
+/// Nothing in the table was written lately. A value with a time of its own may have been, whatever that time is.
 pub fn is_rested(env: &PickEnv<'_>, table: &TableInfo) -> bool {
     table.max_seq <= env.rested || (table.timed.is_none() && table.newest_time.saturating_add(REST_SECONDS) <= env.now)
 }

@@ -16,7 +16,7 @@ pub struct Stretch {
     pub times: (u64, u64),
 }
 
-/// All keys of a merge, in stretches.
+/// All keys of a merge, divided into stretches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretches {
     /// First keys of all but the first stretch.

@@ -137,13 +137,13 @@ struct Paced<'a> {
     /// Entries between two looks.
     entries: u64,
     resumed_ns: u64,
-    /// When urgency and share are looked at next.
+    /// Time when urgency and share are looked at next.
     next_ns: u64,
     share: f64,
 }
 
 impl<'a> Rests<'a> {
-    /// Without `pacing` there are no pauses, and the clock is not looked at.
+    /// Breaks of a thread. Without `pacing` there are no pauses, and the clock is not looked at.
     pub fn new(cancel: &'a AtomicBool, failed: &'a AtomicBool, pacing: Option<(Pacing<'a>, &'a dyn Clock)>) -> Self {
         let paced = pacing.map(|(pacing, clock)| Paced {
             pacing,

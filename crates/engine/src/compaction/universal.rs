@@ -136,7 +136,7 @@ impl Shape {
     }
 }
 
-/// All runs of the tree, newest first. A run is busy, too, if a job of the leveled style is about to add to its level.
+/// Lists all runs of the tree, newest first. A run is busy, too, if a job of the leveled style is about to add to its level.
 fn sorted_runs<'a>(version: &'a Version, env: &PickEnv<'_>) -> Vec<Sorted<'a>> {
     let runs = version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| (level, run)));
     runs.map(|(level, run)| {
@@ -279,8 +279,8 @@ fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Op
     ready.then(|| merge(version, env, runs, group, Reason::TimeToLive))?.map(Choice::Merge)
 }
 
-/// A merge of everything, when too much of it is outdated. Without space for it the oldest runs go into each other part by part, which frees
-/// as much; while space is limited, however few runs there are.
+/// A merge of everything, when too much of it is outdated. Without space for it the oldest runs go into each other part by part, which
+/// frees as much; while space is limited, however few runs there are.
 fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool) -> Option<Choice> {
     if !is_due && env.room == u64::MAX {
         return None;
@@ -366,8 +366,8 @@ fn output(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], group: &Ran
     if deepest >= newest.level.max(1) && is_free { (deepest, 0) } else { (newest.level, newest.run.number) }
 }
 
-/// All runs from the newest that `wanted` chooses down to the oldest, if they are not one already (or two, the young one above the last
-/// level) or `rewrite` says so. A run that cannot be taken stays, and those on either side of it are merged among themselves.
+/// Merges all runs from the newest that `wanted` chooses down to the oldest, if they are not one already (or two, the young one above the
+/// last level) or `rewrite` says so. A run that cannot be taken stays, and those on either side of it are merged among themselves.
 pub fn merge_all(version: &Version, env: &PickEnv<'_>, wanted: impl Fn(&Run) -> bool, rewrite: impl Fn(&Run) -> bool) -> Choice {
     let runs = sorted_runs(version, env);
     let bottom = bottom(version.levels.len(), env.settings);

@@ -319,7 +319,7 @@ impl<'a> Operations<'a> {
         Operations { from, single: None }
     }
 
-    /// One operation with this first byte, whose value goes on to the end.
+    /// Walks one operation with this first byte, whose value goes on to the end.
     pub(super) fn single(byte: u8, from: Decoder<'a>) -> Self {
         Operations { from, single: Some(byte) }
     }

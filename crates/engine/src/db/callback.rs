@@ -10,7 +10,7 @@ use crate::operator::{CompactionFilter, Decision, MergeOperator};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// All databases.
+/// Handle that stands for all databases.
 const ANY: u64 = u64::MAX;
 
 /// User code that runs, the least restricted first.
@@ -46,7 +46,7 @@ thread_local! {
     static MARK: Cell<Mark> = const { Cell::new(Mark { handle: 0, code: Code::None }) };
 }
 
-/// While it lives, code of a user runs on this thread.
+/// Marks that code of a user runs on this thread, while it lives.
 #[derive(Debug)]
 pub(super) struct Inside {
     before: Mark,

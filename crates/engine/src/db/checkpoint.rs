@@ -79,7 +79,8 @@ struct CopySource {
 }
 
 impl Inner {
-    /// Under the lead no commit is half inserted, and under the lock no tree changes: memtables, trees and state agree.
+    /// Takes the copy's source. Under the lead no commit is half inserted, and under the lock no tree changes: memtables, trees and state
+    /// agree.
     fn copy_source(self: &Arc<Self>) -> Result<CopySource> {
         self.lead_in_turn(|writers| {
             self.check_writable()?;
@@ -187,7 +188,7 @@ fn verify_copy(store: &dyn Store, db: DbId, table: &Arc<TableInfo>) -> Result<()
     verified
 }
 
-/// While it lives, no file is deleted. It is counted in `hold_deletes` when it is made.
+/// Blocks deletions of files while it lives. It is counted in `hold_deletes` when it is made.
 struct Hold {
     inner: Arc<Inner>,
 }

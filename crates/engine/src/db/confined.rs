@@ -197,7 +197,7 @@ impl Inner {
         self.shared.lock().families.values().map(|core| core.settings.load_full()).collect()
     }
 
-    /// Another compaction may start now. One may always, and without threads nothing runs beside it.
+    /// Returns whether another compaction may start now. One may always, and without threads nothing runs beside it.
     pub(super) fn may_compact(&self, shared: &Shared) -> bool {
         // Not bounded by the threads: compactions by hand count, too, but run on the threads of callers.
         // A move between tiers takes no CPU to speak of.
@@ -215,7 +215,7 @@ impl Inner {
         if self.inline() { most } else { most.min(whole_cpus(self.cpu.cpus())) }
     }
 
-    /// Somebody waits for background work.
+    /// Returns whether somebody waits for background work.
     fn is_awaited(&self, shared: &Shared) -> bool {
         let waiting = shared.settling + shared.awaited + shared.manual.len();
         waiting > 0 || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()

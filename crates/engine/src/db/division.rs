@@ -138,7 +138,7 @@ impl Inner {
         self.division.memtables.store(memtables, Ordering::Relaxed);
     }
 
-    /// Once a second, before the limits are looked at: looks at what was read and merged, and moves some bytes.
+    /// Looks at reads and merges, and moves some bytes of memory; once a second, before the limits are looked at.
     pub(super) fn divide_memory(&self) {
         let (memtable_bytes, tree_bytes) = (self.memtable_bytes(), self.live_table_bytes());
         let mut tuner = self.division.tuner.lock();

@@ -1,4 +1,4 @@
-//! The memtables' side of a write: what the leader of the queue has of each family, and how operations go in.
+//! The memtables' side of a write: the leader's state of each family, and how operations are inserted.
 
 use super::batch::{Operation, Writes};
 use super::family::FamilyCore;
@@ -35,7 +35,7 @@ impl FamilyWriter {
 
 /// The state that only the leader of the queue touches.
 pub(super) struct WriteState {
-    /// By family id; ids are small and never used again.
+    /// Families by id; ids are small and never used again.
     pub families: Vec<Option<FamilyWriter>>,
     /// The active segment; `None` after an append to it or the start of its successor failed, until a new segment can be started.
     pub log: Option<LogWriter>,
@@ -85,12 +85,12 @@ impl WriteState {
         Some(&writer.mem.points)
     }
 
-    /// A hint that `operation` will be inserted: its place begins to be loaded, without waiting for it.
+    /// Prefetches the place of `operation`, which will be inserted, without waiting for it.
     pub fn expect(&mut self, operation: &Operation<'_>) -> Option<Place> {
         self.points(operation)?.expect(operation.key)
     }
 
-    /// The second step, when [`WriteState::expect`] has had time.
+    /// The second step of prefetching, when [`WriteState::expect`] has had time.
     pub fn expect_entry(&mut self, place: Place, operation: &Operation<'_>) {
         self.points(operation).into_iter().for_each(|points| points.expect_entry(place, operation.key));
     }

@@ -196,37 +196,37 @@ impl DbIterator {
         }
     }
 
-    /// To the first key.
+    /// Moves to the first key.
     pub fn seek_first(&mut self) -> Result<()> {
         let result = callback::check_readable().and_then(|()| self.cursor.seek_first());
         self.moved(Ticker::NumberDbSeek, result)
     }
 
-    /// To the last key.
+    /// Moves to the last key.
     pub fn seek_last(&mut self) -> Result<()> {
         let result = callback::check_readable().and_then(|()| self.cursor.seek_last());
         self.moved(Ticker::NumberDbSeek, result)
     }
 
-    /// To the first key `>= key`.
+    /// Moves to the first key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         let result = callback::check_readable().and_then(|()| self.cursor.seek(key));
         self.moved(Ticker::NumberDbSeek, result)
     }
 
-    /// To the last key `<= key`.
+    /// Moves to the last key `<= key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         let result = callback::check_readable().and_then(|()| self.cursor.seek_for_prev(key));
         self.moved(Ticker::NumberDbSeek, result)
     }
 
-    /// To the next key; does nothing where the iterator stands on none.
+    /// Moves to the next key; does nothing where the iterator stands on none.
     pub fn advance(&mut self) -> Result<()> {
         let result = if self.cursor.valid() { self.cursor.next() } else { Ok(()) };
         self.moved(Ticker::NumberDbNext, result)
     }
 
-    /// To the previous key; does nothing where the iterator stands on none.
+    /// Moves to the previous key; does nothing where the iterator stands on none.
     pub fn retreat(&mut self) -> Result<()> {
         let result = if self.cursor.valid() { self.cursor.prev() } else { Ok(()) };
         self.moved(Ticker::NumberDbPrev, result)

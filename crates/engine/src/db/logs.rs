@@ -24,7 +24,7 @@ pub(super) struct Chain {
     pub previous: u64,
     /// Length of that segment up to the end of its last record, bytes.
     pub previous_len: u64,
-    /// So much of that, bytes, was known to be durable.
+    /// Part of that length known to be durable, bytes.
     pub previous_synced: u64,
     /// Sequence number of the first write that can be in this one.
     pub first: Seq,
@@ -54,9 +54,9 @@ pub(super) struct Retired {
     number: u64,
     /// Length of the file.
     bytes: u64,
-    /// Length of what counts: up to the end of the last acknowledged record.
+    /// Length of the valid part: up to the end of the last acknowledged record.
     good: u64,
-    /// Not yet synced.
+    /// Writer with which the segment is still to be synced; `None`: it is synced.
     unsynced: Option<LogWriter>,
     /// Someone syncs it: the file stays meanwhile.
     syncing: bool,
@@ -67,9 +67,9 @@ impl Inner {
         Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
     }
 
-    /// Starts a new segment and retires the active one. On an error the active one stays, unless what was created may stay too. A segment
-    /// for a record of `bytes` is not created where header and record find no room: refused writes use up no numbers. One that no record
-    /// waits for (0) is, if the medium takes it: a medium may have more than it counts as free.
+    /// Starts a new segment and retires the active one. On an error the active one stays, unless the file of the new one may stay too. A
+    /// segment for a record of `bytes` is not created where header and record find no space: refused writes use up no numbers. A segment
+    /// for which no record waits (0) is created if the medium takes it: a medium may have more space than it counts as free.
     pub(super) fn start_log(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let needed = bytes.saturating_add(SEGMENT_START);
         let free = if bytes > 0 { self.media.primary().free_bytes()? } else { None };
@@ -86,8 +86,8 @@ impl Inner {
         let log = match LogWriter::create(&*self.store, self.db, id, &Self::log_hint(), &chain.encode()) {
             Ok(log) => log,
             Err(error) => {
-                // What was created holds no record, but perhaps a whole header, and a crash may bring it back. It says how long the active
-                // one was, and recovery would believe it: so that has to stay true.
+                // The created file holds no record, but perhaps a whole header, and a crash may bring it back. The header says how long the
+                // active segment was, and recovery would believe it: so that has to stay true.
                 if !self.store.delete(id).is_err_and(|error| error.is_not_found()) {
                     self.retire_log(state, previous_len);
                 }
@@ -111,8 +111,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The active segment could not take a record, must not keep its last one, or is taken for ended: no more is written to it, and what
-    /// stands behind `good` bytes does not count. The same of the segment that was active last, if that has been retired already.
+    /// Ends the active segment, because it could not take a record, must not keep its last one, or counts as ended: no more is written to
+    /// it, and bytes behind `good` do not count. Likewise for the segment that was active last, if that has been retired already.
     pub(super) fn retire_log(&self, state: &mut WriteState, good: u64) {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
@@ -125,12 +125,12 @@ impl Inner {
     }
 
     /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile,
-    /// so that writers can retire segments and flushes can give them up; who also wants them synced waits.
+    /// so that writers can retire segments and flushes can give them up; other callers that want them synced wait.
     pub(super) fn sync_retired(&self) -> Result<()> {
         self.sync_retired_in(&self.log_sync.lock())
     }
 
-    /// [`Inner::sync_retired`] by who has the turn to sync the log.
+    /// [`Inner::sync_retired`] for the holder of the turn to sync the log.
     pub(super) fn sync_retired_in(&self, _turn: &MutexGuard<'_, (u64, u64)>) -> Result<()> {
         loop {
             let mut retired = self.retired.lock();
@@ -168,8 +168,8 @@ impl Inner {
         self.store.check_there().map_err(|error| self.poison("sync of the log", error.into()))
     }
 
-    /// Before the first sync of a segment: its name is made durable, so that whatever later says that it was synced can find it. By who has
-    /// the turn to sync the log.
+    /// Makes a segment's name durable before its first sync, so that it can be found whatever later says that it was synced. Called by the
+    /// holder of the turn to sync the log.
     pub(super) fn name_log(&self, number: u64) -> Result<()> {
         if self.activated.load(Ordering::Acquire) >= number {
             return Ok(());
@@ -177,15 +177,15 @@ impl Inner {
         self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))
     }
 
-    /// Behind the first sync in a segment, before it is acknowledged: the manifest is told of it and of the `synced` bytes in it, and of
-    /// those before, so that their loss would be noticed. By who has the turn to sync the log.
+    /// Tells the manifest of a segment after its first sync, before that is acknowledged: of the `synced` bytes in it and of the segments
+    /// before, so that their loss would be noticed. Called by the holder of the turn to sync the log.
     pub(super) fn activate(&self, number: u64, synced: u64) -> Result<()> {
         if self.activated.load(Ordering::Acquire) >= number {
             return Ok(());
         }
         let mut shared = self.shared.lock();
         if number < shared.state.needed_log() {
-            // Given up meanwhile: what it held is in tables.
+            // The segment was given up meanwhile: its contents are in tables.
             return Ok(());
         }
         let mut lengths = self.synced_logs();
@@ -197,7 +197,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells the manifest how long the segments before the active one are, which are synced, if it does not know. Their names are durable.
+    /// Tells the manifest the lengths of the synced segments before the active one, if it does not know them. Their names are durable.
     pub(super) fn note_retired(&self) -> Result<()> {
         let mut shared = self.shared.lock();
         let mut edit = Edit::default();
@@ -205,7 +205,7 @@ impl Inner {
         if edit.log_lengths.is_empty() { Ok(()) } else { self.log_edit(&mut shared, &edit) }
     }
 
-    /// The last edit of a clean close: how long the segments are, all of which are synced.
+    /// Writes the last edit of a clean close: the lengths of the segments, all of which are synced.
     pub(super) fn record_log_lengths(&self, state: &WriteState) -> Result<()> {
         let mut lengths = self.synced_logs();
         lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
@@ -215,7 +215,7 @@ impl Inner {
         self.log_edit(&mut shared, &edit)
     }
 
-    /// The segments before the active one that are synced, and how long they are.
+    /// Numbers and lengths of the synced segments before the active one.
     pub(super) fn synced_logs(&self) -> Vec<(u64, u64)> {
         let retired = self.retired.lock();
         retired.iter().filter(|log| log.unsynced.is_none() && !log.syncing).map(|log| (log.number, log.good)).collect()
@@ -235,7 +235,7 @@ impl Inner {
     }
 }
 
-/// Adds to an edit how long synced segments are, whose names are durable: one that is shorter at the next open was damaged, not cut by a
+/// Adds to an edit the lengths of synced segments, whose names are durable: one that is shorter at the next open was damaged, not cut by a
 /// crash.
 pub(super) fn add_lengths(edit: &mut Edit, lengths: &[(u64, u64)], state: &State) {
     let is_new = |log: &&(u64, u64)| log.0 >= state.needed_log() && state.log_lengths.get(&log.0) != Some(&log.1);

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// One store.
+/// One store of the database.
 struct Member {
     temperature: Temperature,
     meter: Arc<Meter>,
@@ -24,7 +24,7 @@ struct Member {
 
 /// The stores of a database.
 pub(crate) struct Media {
-    /// All of them as one.
+    /// All stores as one.
     pub store: Arc<dyn Store>,
     /// `None`: there is only one.
     pub tiers: Option<Arc<Tiers>>,
@@ -127,7 +127,7 @@ pub struct TierStats {
     pub directory: Option<PathBuf>,
     /// Files of the database in it.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Bytes that can still be written, where the medium knows.
     pub free: Option<u64>,
@@ -135,7 +135,7 @@ pub struct TierStats {
     pub written: Vec<(Cause, u64)>,
     /// Reads since then.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Gets that its tables answered, from the block cache or not: one in 64 is counted, and stands for as many. 0 in a database with one
     /// store.

@@ -20,14 +20,14 @@ type RawTombstone = (Vec<u8>, Vec<u8>, Seq);
 #[derive(Debug)]
 pub(crate) struct Mem {
     pub points: Arc<Memtable>,
-    /// All its entries are in this log segment or later ones.
+    /// The oldest log segment that may hold entries of the memtable.
     pub log: u64,
     /// Unix seconds when it was created: its entries are not older.
     pub created: u64,
     raw: Mutex<Vec<RawTombstone>>,
     count: AtomicUsize,
     tombstone_bytes: AtomicUsize,
-    /// Something in it deletes.
+    /// Some entry deletes.
     deletes: AtomicBool,
     /// Fragments of the first `n` raw tombstones. Built when a reader first needs them: writes stay cheap.
     built: ArcSwap<(usize, Arc<RangeTombstones>)>,
@@ -62,7 +62,7 @@ impl Mem {
         self.points.len() + self.count.load(Ordering::Acquire) as u64
     }
 
-    /// Something in it deletes: hidden data can be dropped once the memtable is in a table.
+    /// Some entry deletes: hidden data can be dropped once the memtable is in a table.
     pub fn deletes(&self) -> bool {
         self.deletes.load(Ordering::Relaxed)
     }

@@ -372,7 +372,7 @@ impl Inner {
         self.next_number.load(Ordering::Relaxed)
     }
 
-    /// Without background threads the writer does the work.
+    /// Returns whether the writer does the work, for lack of background threads.
     fn inline(&self) -> bool {
         self.settings.max_background_jobs == 0
     }

@@ -1,14 +1,13 @@
-//! Table files on their way to where their temperature belongs.
+//! Creates table files in the store where their temperature belongs, or in another one that has free space.
 //!
-//! **A full tier.** What a table finds no room for on its tier goes to the next hotter tier that has room, and last to the primary store:
-//! the table that is being written as a whole, under its number, because one file lies in one place. What there is of it is read back
-//! from the full medium and compared with what was handed over (XXH3), so that bytes which a failed sync took are noticed. Only where the
-//! primary store is full as well is that an error, the one of the primary store; then writers wait for room, as in a database
-//! without tiers. A job goes on without knowing.
+//! **A full tier.** A table that finds no space on its tier goes to the next hotter tier that has some, and last to the primary store: as a
+//! whole and under its number, because one file lies in one place. The part already written is read back from the full medium and compared
+//! with the bytes handed over (XXH3), so that bytes which a failed sync took are noticed. Only where the primary store is full as well is
+//! that an error, the one of the primary store; then writers wait for space, as in a database without tiers. A job goes on without knowing.
 //!
-//! **No room above the last level.** A merge that divides its data by age needs room on the fast medium for what is young. Where that is
-//! full, the primary store included, and the medium of the last level is not, all of it goes there (`Inner::merge_tables`): what it was
-//! merged from goes from the fast medium, and what sank rises again in a merge that finds room.
+//! **No space above the last level.** A merge that divides its data by age needs space on the fast medium for young data. Where that is
+//! full, the primary store included, and the medium of the last level is not, all of it goes there (`Inner::merge_tables`): its inputs
+//! leave the fast medium, and demoted data is promoted again by a merge that finds space.
 //!
 //! A crash meanwhile leaves a torn file and perhaps a whole one of the same name, neither of which the manifest names: before it does, the
 //! names of all tiers are synced, and with them the deletion of the torn one.
@@ -24,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use xxhash_rust::xxh3::Xxh3;
 
-/// So many of the last tables that fell back, and of merges that found no room, are told of.
+/// Number of the last tables that fell back, and of merges that found no space, that notes tell of.
 const NOTES: usize = 8;
-/// Bytes per read of what is read back.
+/// Bytes per read while a file is read back.
 const PIECE: usize = 1 << 20;
 
 /// Creates table files and books what is written to them.
@@ -77,7 +76,8 @@ impl Placer {
         self.ledger.account(place, Some(hint.family), hint.cause, file)
     }
 
-    /// On the tier of the hint, or on the next hotter one that takes a file; the hint then says so. `full`: that tier does not.
+    /// Creates a file on the tier of the hint, or on the next hotter one that takes a file; the hint then says so. `full`: that tier does
+    /// not.
     fn create_or_hotter(&self, tiers: &Tiers, id: FileId, hint: &mut Hint, mut full: Option<StoreError>) -> Result<Box<dyn Appender>> {
         loop {
             if let Some(error) = full.take() {
@@ -97,7 +97,7 @@ impl Placer {
         self.tell(format!("tier {from} was full (unix time {at}): {id} went to {to}, {again} bytes were written again"));
     }
 
-    /// A merge found no room for what is young, and left it on the last level: so many entries, and about so many bytes.
+    /// Notes that a merge found no space for young data, and left it on the last level: entries, and about how many bytes.
     pub fn note_sunk(&self, entries: u64, bytes: u64) {
         self.sinkings.fetch_add(1, Relaxed);
         self.sunk_bytes.fetch_add(bytes, Relaxed);
@@ -123,7 +123,7 @@ impl Placer {
         (self.sinkings.load(Relaxed), self.sunk_bytes.load(Relaxed))
     }
 
-    /// The last of both, a line each.
+    /// The last tables that fell back and merges that found no space, a line each.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().iter().cloned().collect()
     }
@@ -134,14 +134,14 @@ struct Placed {
     placer: Arc<Placer>,
     tiers: Arc<Tiers>,
     id: FileId,
-    /// Its temperature is that of the place where it lies.
+    /// Hint with the temperature of the store in which the file lies.
     hint: Hint,
     /// `None` after a failure.
     file: Option<Box<dyn Appender>>,
     len: u64,
-    /// Of all bytes so far.
+    /// Hash of all bytes so far.
     digest: Xxh3,
-    /// The last of them that the appender may hold back: only direct ones do.
+    /// The last bytes, which the appender may hold back: only direct ones do.
     held: Vec<u8>,
 }
 
@@ -157,7 +157,8 @@ impl Placed {
         }
     }
 
-    /// The medium is full: writes what there is of the table again on a hotter one. The error, if that does not work either.
+    /// Writes the table so far again on a hotter medium, because its own is full. Returns the error of the full medium, if that does not
+    /// work either.
     fn fall_back(&mut self, full: StoreError) -> Result<()> {
         let Placed { placer, tiers, id, .. } = self;
         let (placer, tiers, id) = (Arc::clone(placer), Arc::clone(tiers), *id);
@@ -210,7 +211,7 @@ impl Placed {
         Ok(digest.digest() == self.digest.digest())
     }
 
-    /// Does something with the file, elsewhere if the medium is full.
+    /// Runs an operation on the file, elsewhere if the medium is full.
     fn attempt(&mut self, operation: &'static str, mut run: impl FnMut(&mut dyn Appender) -> Result<()>) -> Result<()> {
         loop {
             let Some(file) = &mut self.file else { return Err(StoreError::dead(operation, self.id)) };

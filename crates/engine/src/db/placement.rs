@@ -1,5 +1,5 @@
-//! Tells each family's choice of the age that merges keep from the last level what its tables hold: once a second, and before each job.
-//! `placement` has the rule; here are the tables, the clock, and the words for users.
+//! Tells each family's choice of the age that merges keep from the last level the contents of its tables: once a second, and before each
+//! job. `placement` has the rule; here are the tables, the clock, and the words for users.
 
 use super::family::FamilyCore;
 use super::{Db, Family, Inner, Shared};
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A review of so many tables takes a few milliseconds, and waits a second for each.
+/// Tables whose review takes a few milliseconds: each as many of them delay the next review by a second.
 const TABLES_PER_SECOND: u64 = 1000;
 /// Nanoseconds between two reviews, at least.
 const PERIOD_NS: u64 = 250_000_000;
@@ -25,19 +25,20 @@ fn chooses(settings: &FamilySettings) -> bool {
     settings.preclude_last_level_data_seconds == Preclude::Auto && settings.places_by_age()
 }
 
-/// When a number was written, surely not too late: what carries its own time goes by that.
+/// The cut of a number, surely not too late: values with times of their own go by these.
 fn moment(times: &TimeMap, seq: Seq) -> Cut {
     Cut { seq, time: times.not_before(seq).map_or(0, |time| time.saturating_sub(1)) }
 }
 
 impl Inner {
-    /// Once a second.
+    /// Reviews the choices of all families, once a second.
     pub(super) fn review_all_placements(&self) {
         let families: Vec<Arc<FamilyCore>> = self.shared.lock().families.values().cloned().collect();
         families.iter().for_each(|core| self.review_placement(core));
     }
 
-    /// Before a job, so that it works with what is known by then; often enough in between. A database without threads asks no clock.
+    /// Reviews the choice before a job, so that it works with what is known by then; often enough in between. A database without threads
+    /// asks no clock.
     pub(super) fn review_placement(&self, core: &FamilyCore) {
         let settings = core.settings.load();
         let is_chosen = chooses(&settings);
@@ -56,7 +57,7 @@ impl Inner {
         }
     }
 
-    /// What the engine's choice keeps from the last level now; `None` if it is not to choose.
+    /// Bounds of the data that the engine's choice keeps from the last level now; `None` if it is not to choose.
     pub(super) fn chosen_young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
         chooses(settings).then(|| {
             let Cut { seq, time } = moment(&shared.state.times, core.placement.borders(core.newest()).cold);
@@ -64,7 +65,7 @@ impl Inner {
         })
     }
 
-    /// What may be zeroed of what no other setting needs: not what a later choice could be about.
+    /// Limits `cut`, up to which no other setting needs sequence numbers, to entries that no later choice of the age could be about.
     pub(super) fn unless_chosen(&self, core: &FamilyCore, settings: &FamilySettings, cut: Cut) -> Cut {
         if !chooses(settings) {
             return cut;
@@ -73,12 +74,12 @@ impl Inner {
         Cut { seq: cut.seq.min(old.seq), time: cut.time.min(old.time) }
     }
 
-    /// Whom a merge tells what became of which ages, and why it places as it does.
+    /// The choice to which a merge reports ages, with the reasons why it places as it does.
     pub(super) fn placement<'a>(&self, core: &'a FamilyCore, settings: &FamilySettings) -> Option<Chosen<'a>> {
         chooses(settings).then(|| Chosen { by: &core.placement, why: core.placement.why(&self.seconds_for(core)) })
     }
 
-    /// About how many seconds ago the write was made that is so old. What it knows is of now: it takes no lock later.
+    /// Maps an age to about how many seconds ago its write was made, as of now: takes no lock later.
     fn seconds_for(&self, core: &FamilyCore) -> impl Fn(u64) -> Option<u64> + use<> {
         let (newest, now) = (core.newest(), self.clock.unix_seconds());
         let times = self.shared.lock().state.times.clone();
@@ -86,7 +87,7 @@ impl Inner {
     }
 }
 
-/// What a handle that only reads, and so chooses nothing, knows of the choice: the words of the newest table that has some.
+/// The choice as a read-only handle knows it, which chooses nothing: the words of the newest table that has some.
 fn told_by_tables(core: &FamilyCore) -> String {
     let tree = core.view.load().tree.clone();
     let mut tables: Vec<_> = tree.tables().collect();
@@ -99,8 +100,8 @@ fn told_by_tables(core: &FamilyCore) -> String {
 }
 
 impl Db {
-    /// What of a family is kept from the last level: the setting, or what the engine chose and why; of a handle that only reads, what the
-    /// one that wrote chose.
+    /// The age up to which a family's data is kept from the last level: the setting, or the engine's choice and its reasons; on a read-only
+    /// handle, the choice of the handle that wrote.
     pub(super) fn tiering_lines(&self, family: &Family) -> String {
         let settings = family.core.settings.load();
         let mut lines = match settings.preclude_last_level_data_seconds {

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Where every written byte came from.
+    /// Bytes written by their cause.
     pub ledger: LedgerSnapshot,
     /// All tickers under RocksDB's names: those of the engine, of the ledger and of the cache.
     pub tickers: Vec<(&'static str, u64)>,
@@ -24,9 +24,9 @@ pub struct Stats {
     pub histograms: Vec<(&'static str, HistogramSummary)>,
     /// Nanoseconds that writers were slowed or stopped in all.
     pub stall_ns: u64,
-    /// The longest of these, nanoseconds.
+    /// The longest stall, nanoseconds.
     pub longest_stall_ns: u64,
-    /// How many there were.
+    /// Number of stalls.
     pub stalls: u64,
     /// Bytes of live tables, all families.
     pub live_table_bytes: u64,
@@ -36,11 +36,11 @@ pub struct Stats {
     pub memtable_bytes: u64,
     /// Bytes of blocks, indexes and filters in the cache, and of those beside it.
     pub cache_bytes: u64,
-    /// What the stores counted themselves, together.
+    /// Reads and writes that the stores counted themselves, together.
     pub meter: MeterSnapshot,
     /// Each store, the primary one first.
     pub tiers: Vec<TierStats>,
-    /// What the primary store did below the files since it was opened, if it lies on a zoned drive.
+    /// Activity of the primary store below the files since it was opened, if it lies on a zoned drive.
     pub beneath: Option<Beneath>,
 }
 
@@ -100,7 +100,7 @@ impl Db {
         }
     }
 
-    /// What the engine counts itself; all there is to know is in [`Db::stats`].
+    /// Statistics that the engine counts itself; [`Db::stats`] has all figures.
     pub fn statistics(&self) -> &Statistics {
         &self.inner.statistics
     }
@@ -110,13 +110,13 @@ impl Db {
         self.inner.media.balance(&self.inner.ledger.snapshot())
     }
 
-    /// What of the settings does not fit into the memory that this process may use, for people; `None` if all does, or no limit is known.
+    /// Names the settings that do not fit into the memory that this process may use, for people; `None` if all fit, or no limit is known.
     pub fn memory_note(&self) -> Option<String> {
         self.inner.memory.note()
     }
 
-    /// The next write to a family would wait until a memtable is flushed, if `underway` more bytes are written by then. For those who have
-    /// something else to do meanwhile.
+    /// Returns whether the next write to a family would wait until a memtable is flushed, if `underway` more bytes are written by then. For
+    /// callers that have something else to do meanwhile.
     #[doc(hidden)]
     pub fn would_wait(&self, family: &Family, underway: usize) -> bool {
         callback::is_readable() && self.inner.would_wait(&family.core, underway)
@@ -136,7 +136,7 @@ impl Db {
         (self.inner.memtable_bytes(), self.inner.cache.used() + self.inner.cache.outside())
     }
 
-    /// What memtables and cache may take of the memory that this process may use, bytes; `None`: no limit is known.
+    /// Bytes that memtables and cache may take of the memory that this process may use; `None`: no limit is known.
     pub fn memory_room(&self) -> Option<u64> {
         self.inner.memory.room()
     }
@@ -228,7 +228,7 @@ impl Db {
     }
 }
 
-/// What the cache counts, under RocksDB's names.
+/// Counts of the cache, under RocksDB's names.
 fn read_tickers(cache: &Cache) -> [(&'static str, u64); 9] {
     let [data, index, filter] = [Part::Data, Part::Index, Part::Filter].map(|part| cache.misses(part));
     let [(count, bytes), (last_count, last_bytes)] = [false, true].map(|last_level| cache.reads(last_level));
@@ -245,7 +245,7 @@ fn read_tickers(cache: &Cache) -> [(&'static str, u64); 9] {
     ]
 }
 
-/// What a store on zones did below the files, under names of this engine.
+/// Activity of a store on zones below the files, under names of this engine.
 fn zone_tickers(beneath: &Beneath) -> [(&'static str, u64); 12] {
     [
         ("sinterdb.zones.device.bytes", beneath.device()),

@@ -1,5 +1,5 @@
-//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then what it no
-//! longer names is deleted.
+//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then files that it
+//! no longer names are deleted.
 //!
 //! * A crash before the edit is logged is fine: new tables are files that nothing names; the next open deletes them.
 //! * A crash after the edit is synced is fine: the new version is the truth; old tables and logs are deleted by the next open.
@@ -18,7 +18,7 @@ use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// On a medium with units an edit may take so many times its bytes.
+/// Factor by which an edit may grow on a medium with units.
 const EDIT_GROWS: u64 = 64;
 
 impl Inner {
@@ -59,7 +59,7 @@ impl Inner {
         Some(self.media.primary().unit()).filter(|unit| *unit > 0).map_or(u64::MAX, |unit| unit / EDIT_GROWS)
     }
 
-    /// Before anything is acknowledged after an edit that failed: replaces the manifest, in which that edit may be.
+    /// Replaces the manifest before anything is acknowledged after an edit that failed, which may be in it.
     #[cold]
     pub(super) fn renew_manifest(&self) -> Result<()> {
         let mut shared = self.shared.lock();
@@ -113,18 +113,18 @@ impl Inner {
     }
 
     pub(super) fn sync_names(&self) -> Result<()> {
-        // What is deleted from here on may not be among them.
+        // Files deleted from here on may not be among them.
         self.deleted.store(false, Ordering::Release);
         self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))
     }
 
-    /// A medium may count as free only what is durably gone, and has no reader.
+    /// Makes deletions durable: a medium may count as free only files whose deletion is durable and that have no reader.
     pub(super) fn sync_deletions(&self) -> Result<()> {
         self.gone.clear();
         if self.deleted.load(Ordering::Acquire) { self.sync_names() } else { Ok(()) }
     }
 
-    /// False if the family was dropped, or the database closed.
+    /// Publishes; false if the family was dropped, or the database closed.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         let lengths = self.synced_logs();
         // Names of new tables, and of the logs that an edit may mention, first.
@@ -171,7 +171,8 @@ impl Inner {
         version.apply(changes).map_err(|what| Error::invalid(format!("an edit does not fit family {:?}: {what}", core.name)))
     }
 
-    /// What may be deleted now: nothing while a checkpoint is being linked, or while the manifest may hold an edit that failed.
+    /// Takes the files that may be deleted now: none while a checkpoint is being linked, or while the manifest may hold an edit that
+    /// failed.
     pub(super) fn take_doomed(&self, shared: &mut Shared) -> Vec<FileId> {
         let kept = shared.hold_deletes > 0 || shared.manifest.as_ref().is_some_and(ManifestLog::must_rotate);
         if kept { Vec::new() } else { std::mem::take(&mut shared.doomed) }
@@ -193,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Deletes what could not be deleted before.
+    /// Deletes files that could not be deleted before.
     pub(super) fn delete_doomed(&self) {
         let doomed = self.take_doomed(&mut self.shared.lock());
         self.delete_files(&doomed);

@@ -1,5 +1,5 @@
-//! Who may write. One thread leads at a time; the others leave their batches with it. A leader commits its own batch together with all that
-//! wait (group commit, as LevelDB's writer queue), so that they share one log record and one sync.
+//! The queue of writers. One thread leads at a time; the others leave their batches with it. A leader commits its own batch together with
+//! all that wait (group commit, as LevelDB's writer queue), so that they share one log record and one sync.
 //!
 //! A wake of a sleeping thread costs about 20 us on small machines, as much as 100 writes. So a leader goes on committing for others
 //! while there are any (up to [`ROUNDS`]) instead of handing over, and a waiting thread spins for a few microseconds, then leaves its turn
@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 /// Groups that one leader commits before it passes the lead on: bounds how long a writer can be kept busy for others. Explored schedules
 /// are short: there the lead has to change hands sooner.
 const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 16 };
-/// Looks at the state before sleeping; each is a pause of some 10 to 40 ns.
+/// Looks at the state before yielding; each is a pause of some 10 to 40 ns.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
-/// Looks after these, each behind a yield of some hundred nanoseconds, or of what the thread that had to wait takes.
+/// Looks before sleeping, each behind a yield of some hundred nanoseconds, or of the time that the thread takes that had to wait.
 const YIELDS: u32 = if cfg!(shuttle) { 0 } else { 100 };
 
 const WAITING: u8 = 0;
@@ -85,7 +85,7 @@ pub(crate) struct Queue {
     inner: Mutex<Inner>,
 }
 
-/// What came of [`Queue::join`].
+/// Result of [`Queue::join`].
 pub(crate) enum Joined {
     /// The caller leads, with its batch back.
     Leader(WriteBatch),
@@ -116,7 +116,7 @@ impl Queue {
         !std::mem::replace(&mut inner.led, true)
     }
 
-    /// Somebody has the lead.
+    /// Returns whether somebody has the lead.
     #[cfg(test)]
     pub fn is_led(&self) -> bool {
         self.inner.lock().led

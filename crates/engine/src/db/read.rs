@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Keys whose cache misses `multi_get` overlaps.
 const BATCH: usize = 16;
 
-/// How to read. Checksums are always verified when bytes come from the medium.
+/// Options of a read. Checksums are always verified when bytes come from the medium.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// Read at this moment; `None`: now.
@@ -54,7 +54,7 @@ impl ReadOptions {
 pub(super) struct Moment {
     /// Versions up to this number.
     pub seq: Seq,
-    /// Entries that have expired are left out by this.
+    /// Cut by which expired entries are left out.
     pub expiry: Option<Expiry>,
 }
 
@@ -128,8 +128,8 @@ impl Inner {
 }
 
 impl View {
-    /// Asks the processor for what gets of a few keys read first, and the medium for what is not in memory if reads wait for it often, so
-    /// that their misses overlap. Does not wait for what it asks for. Gives the hashes of the keys, `BATCH` at most.
+    /// Prefetches the first cache lines for gets of a few keys, and blocks that are not in memory if reads wait for the medium often, so
+    /// that their misses overlap. Does not wait for them. Returns the hashes of the keys, `BATCH` at most.
     fn expect(&self, keys: &[&[u8]]) -> [u64; BATCH] {
         let mut hashes = [0u64; BATCH];
         for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -181,8 +181,8 @@ impl Db {
         Ok(found)
     }
 
-    /// A hint that these keys will be read next, one by one: what that takes begins to be loaded into the processor's caches or, where it
-    /// is not in memory and reads wait often, from the medium, so that their misses overlap. Does not wait for that.
+    /// Hints that these keys will be read next, one by one: their data is prefetched into the processor's caches or, where it is not in
+    /// memory and reads wait often, from the medium, so that their misses overlap. Does not wait for that.
     pub fn expect(&self, family: &Family, keys: &[&[u8]]) {
         if self.inner.check_family(family).is_ok() {
             let view = family.core.view.load();

@@ -1,5 +1,5 @@
-//! Reading beside a writer that may be at work. Without a lock, files that the manifest named when it was read may be deleted before they
-//! are opened. So a reader opens everything that the manifest names first, and reads it afterwards: an open file stays readable.
+//! Reads beside a writer that may be at work. Without a lock, files that the manifest named when it was read may be deleted before they are
+//! opened. So a reader opens everything that the manifest names first, and reads it afterwards: an open file stays readable.
 //!
 //! * **Tables.** The writer deletes a table only after an edit that does without it. Whoever misses one applies the edits that came since
 //!   and opens what is new; files that are open stay open.
@@ -100,7 +100,7 @@ fn manifests(store: &dyn Store) -> Result<Vec<(FileId, u64)>> {
     Ok(found)
 }
 
-/// Repeats what fails while the manifest changes.
+/// Repeats an attempt that fails while the manifest changes.
 fn undisturbed<T>(store: &dyn Store, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let mut tries = TRIES;
     loop {
@@ -121,7 +121,7 @@ fn undisturbed<T>(store: &dyn Store, mut attempt: impl FnMut() -> Result<T>) -> 
     }
 }
 
-/// Why opening gave up.
+/// Reason why opening gave up.
 const BUSY: &str = "a writer changes the database faster than its files can be opened";
 
 /// Opens the tables of a state that are not in `files`, the most short-lived first, and closes others; false: some are missing.
@@ -171,7 +171,7 @@ pub struct Seen {
     pub state: State,
     /// The tiers that can be looked at.
     pub tiers: FoundTiers,
-    /// Where each file lies.
+    /// Location of each file.
     pub places: Arc<Tiers>,
     /// All files: the manifest, the tables and the log of `state` are open.
     pub files: Held,
@@ -242,11 +242,11 @@ mod tests {
     use sinter_storage::store::{Appender, FileId, FileKind, Hint, MemoryStore, ReadAt, Result, Store, StoreLock};
     use std::sync::Arc;
 
-    /// What a reader sees of a store: before some of its calls something happens beside it.
+    /// A store as a reader sees it, in which something happens before some of the reader's calls.
     struct Beside {
         store: Arc<MemoryStore>,
         at: At,
-        /// Is told how often it will still be called.
+        /// Receives how often it will still be called.
         work: Box<dyn Fn(usize) + Send + Sync>,
         times: Mutex<usize>,
     }

@@ -30,7 +30,7 @@ pub(super) fn put_group(out: &mut Vec<u8>, number: Option<Seq>, count: u64) {
     put_varint(out, count);
 }
 
-/// The record of one operation.
+/// Appends the record of one operation.
 #[inline]
 pub(super) fn put_single(out: &mut Vec<u8>, number: Option<Seq>, operation: &Operation<'_>) {
     let family = if operation.family == 0 { 0 } else { FAMILY_FLAG };
@@ -60,12 +60,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// Of a segment of this format version whose first operation has at least the number `first`.
+    /// Reads a segment of this format version whose first operation has at least the number `first`.
     pub(super) fn new(version: u16, first: Seq) -> Self {
         Records { version, next: first }
     }
 
-    /// Of a segment that was read, for tools that look into it. One whose header names no first number begins with 0.
+    /// Reads a surveyed segment, for tools that look into it. One whose header names no first number begins with 0.
     pub fn of(log: &LogSurvey) -> Self {
         Records::new(log.version, log.extra.as_deref().and_then(Chain::decode).map_or(0, |chain| chain.first))
     }

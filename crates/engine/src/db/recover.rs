@@ -1,8 +1,8 @@
-//! Recovery: manifest, then the chain of log segments, into memtables; what was not synced may end early, and is reported.
+//! Recovers the manifest, then the chain of log segments, into memtables; an unsynced end may be cut, and is reported.
 //!
 //! A segment is replayed only if all before it are whole: each names its predecessor and that one's length. Where the chain is broken above
-//! every synced watermark, the rest was lost with the power and is cut; where a later segment proves that the lost part had been
-//! synced, it is damage and an error. So it is where a segment is shorter than what the manifest or its successor says was synced.
+//! every synced watermark, the rest was lost with the power and is cut; where a later segment proves that the lost part had been synced, it
+//! is damage and an error. A segment shorter than what the manifest or its successor says was synced is damage, too.
 //!
 //! The log is read twice, a piece at a time, so that it may be longer than memory has room for. [`survey`] judges all of it and changes
 //! nothing: a log that is damaged far behind is refused before any of it was used. [`Survey::replay`] fills memtables and hands over
@@ -22,7 +22,7 @@ use sinter_storage::store::{FileId, FileKind, ReadAt, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What recovery found in the log.
+/// Replayed and cut parts of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
@@ -32,9 +32,9 @@ pub struct RecoveryReport {
     pub records_replayed: u64,
     /// Unsynced bytes cut from the end of the log and of the manifest.
     pub cut_bytes: u64,
-    /// Whole records among them, which came after the first damage.
+    /// Whole records among the cut bytes, which came after the first damage.
     pub cut_records: u64,
-    /// The same, file by file.
+    /// Cut parts, file by file.
     pub cuts: Vec<Cut>,
 }
 
@@ -45,11 +45,11 @@ pub struct RecoveryReport {
 pub struct Cut {
     /// The file's name.
     pub file: String,
-    /// Where the part begins that is left out, bytes.
+    /// Offset at which the cut part begins, bytes.
     pub offset: u64,
-    /// Its length, bytes; 0 for an empty file.
+    /// Length of the cut part, bytes; 0 for an empty file.
     pub bytes: u64,
-    /// Whole records in it.
+    /// Whole records in the cut part.
     pub records: u64,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc
     logs.into_iter().filter(|number| *number >= needed).map(|number| Ok((number, store.open(FileId::log(number))?))).collect()
 }
 
-/// Reads the log and finds out what of it counts.
+/// Reads the log and finds out which part of it counts.
 pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<Survey> {
     let segments = survey_segments(state.db, log)?;
     check_lengths(&segments, state)?;
@@ -101,7 +101,7 @@ pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<
     Ok(Survey { segments, usable, report })
 }
 
-/// Segments of which the manifest or the next segment says how much was made durable are that long at least.
+/// Checks that segments are at least as long as the manifest or the next segment says was made durable.
 fn check_lengths(segments: &[Segment], state: &State) -> Result<()> {
     let by_manifest = state.log_lengths.iter().map(|(number, length)| (*number, *length));
     let chains = segments.iter().filter_map(|s| s.chain).filter(|chain| chain.previous >= state.needed_log());

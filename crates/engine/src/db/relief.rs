@@ -1,19 +1,19 @@
-//! Room on a full fast medium, as long as the one of the last level has some: there, what is young sinks, too.
+//! Frees space on a full fast medium while the medium of the last level has some: compactions demote young data as well.
 //!
-//! The fast medium is the primary store, which has the log and what every other store found no room for. It is full for a family whose last
-//! level lies elsewhere if background work failed for want of room, if besides what running merges may still write there ([`claim`])
-//! it has less than a memtable in the log and those on their way to a table take, or if it could not hold another merge above the last
-//! level. Then the next compaction takes tables that lie there down to the last level (`compaction::relieve`), one job at a time, until
-//! that is over. Meanwhile writers wait; only where nothing can sink any more are they told that there is no room. The log never takes the
-//! last of it ([`Inner::check_log_room`]): what makes room has to be noted in the manifest, which lies there. What a job wrote that found
-//! no more room goes at once; the log stays.
+//! The fast medium is the primary store, which has the log and all files for which other stores had no space. It is full for a family whose
+//! last level lies elsewhere if background work failed for lack of space, if besides the reservations of running merges ([`claim`]) it has
+//! less than a memtable in the log and those on their way to a table take, or if it could not hold another merge above the last level. Then
+//! the next compaction takes tables that lie there down to the last level (`compaction::relieve`), one job at a time, until that is over.
+//! Meanwhile writers wait; they get an error only once nothing can be demoted any more. The log never takes the last of the space
+//! ([`Inner::check_log_room`]): jobs that free space have to note it in the manifest, which lies there. Output of a job that found no more
+//! space is deleted at once; the log stays.
 //!
-//! Where nothing can sink, because all lies on one medium, the slow one is full, or no age keeps data above the last level: there, what
-//! deletes must always find room, and so must the compactions that give back what was deleted. So some of the primary store is kept back
+//! Nothing can be demoted where all lies on one medium, the slow one is full, or no age keeps data above the last level. There, deletions
+//! must always find space, and so must the compactions that free deleted data. So some of the primary store is reserved
 //! ([`Inner::kept_back`]): a part of it from compactions, for the log and the flushes of deletions, and all of it from other writes, which
-//! wait a moment for compactions to make more, and then get an error. A merge that does not fit into what is left gives way to smaller ones
-//! ([`PickEnv::room`]), and what deletes waits for these before it takes their room. What another store has no room for goes to the primary
-//! one in the end, so that one alone counts, unless a merge belongs elsewhere as a whole and finds room there.
+//! wait a moment for compactions to free more, and then get an error. A merge that does not fit into the rest gives way to smaller ones
+//! ([`PickEnv::room`]), and deletions wait for these before they take their space. Tables that fit into no other store go to the primary
+//! one in the end, so that one alone counts, unless a merge belongs elsewhere as a whole and finds space there.
 
 pub(super) mod claim;
 pub mod kept;
@@ -33,29 +33,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// After a merge that found no room others are half as large for so long: what a medium counts as free may be hard to get at.
+/// Nanoseconds for which merges are at most half as large as one that found no space: free space may be hard to get at.
 const OVERDRAWN_NS: u64 = 10_000_000_000;
 
-/// A merge of which little is expected to be left reads so many times what is free at most.
+/// Most input of a merge that is expected to leave little, as a multiple of the free space.
 const HOPE: u64 = 8;
 
-/// Deletions, and the last merge that is tried when space is scarce, keep free one part in so many of what units may pin. If the merge kept
-/// all of it, deletions that have taken the rest would never be merged.
+/// Deletions, and the last merge that is tried when space is scarce, keep free one part in so many of the bytes that units may pin. If the
+/// merge kept all of it, deletions that have taken the rest would never be merged.
 pub(super) const LITTLE_PINNED: u64 = 2;
 
-/// A write waits at most so long for room that compactions may make.
+/// Longest wait of a write for space that compactions may free.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// A write that is no deletion waits so long on a medium that frees bytes only in units, where one merge may free nothing yet: in this time
-/// a merge of some hundred megabytes ends, and one that the medium has room for is no larger.
+/// Longest such wait of a write that is no deletion, on a medium that frees bytes only in units, where one merge may free nothing yet: in
+/// this time a merge of some hundred megabytes ends, and one that the medium has space for is no larger.
 const UNIT_PATIENCE_NS: u64 = 10_000_000_000;
 
-/// A merge that found no room on the one medium, whatever the medium had counted as free.
+/// A merge that found no space on the one medium, whatever the medium had counted as free.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Overdrawn {
-    /// What it read.
+    /// Bytes that the merge read.
     bytes: u64,
-    /// Monotonic nanoseconds from which on as much may be tried again.
+    /// Monotonic nanoseconds from which on as large a merge may be tried again.
     until: u64,
 }
 
@@ -70,7 +70,8 @@ pub(super) fn no_room(operation: &'static str) -> Error {
 }
 
 impl Inner {
-    /// A medium has room for so many memtables and tables at least: with few large ones, nothing could be merged before it is full.
+    /// Bounds the size of memtables and tables, so that the medium holds enough of them: with few large ones, nothing could be merged
+    /// before it was full.
     pub(super) fn note_medium(&self, state: &State) {
         let lies_there = |table: &&Arc<TableInfo>| self.lies_there(table);
         let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(.., table)| table).filter(lies_there);
@@ -79,7 +80,7 @@ impl Inner {
         self.division.note_largest(size.map_or(u64::MAX, |size| kept::largest(size, self.media.primary().unit())));
     }
 
-    /// The size of a memtable or table that is this large where there is room.
+    /// Size of a memtable or table of `bytes`, cut to the largest for which the medium has space.
     pub(super) fn within_medium(&self, bytes: u64) -> u64 {
         bytes.min(self.division.largest())
     }
@@ -100,13 +101,13 @@ impl Inner {
     pub(super) fn pick_for(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
         let version = core.view.load().tree.version.clone();
         self.with_env(shared, core, |env| {
-            // That makes room, and takes none.
+            // Dropping tables frees space, and takes none.
             if let Some(hidden) = compaction::drop_hidden(&version, env) {
                 return unpack(hidden);
             }
             let pick = || {
                 let picked = self.pick_within(shared, env, false, &|env| compaction::picker(env.settings.style).pick(&version, env));
-                // Later there may be room.
+                // Space may be found later.
                 picked.ok().flatten()
             };
             let Some(room) = self.room(shared, env) else { return pick() };
@@ -121,12 +122,13 @@ impl Inner {
             if claim == 0 || claim.saturating_add(kept) <= room || !self.sinks(shared) {
                 return Some((work, plan));
             }
-            // Where nothing sinks, it may still find room, but not beside others.
+            // The merge may still find space where nothing can be demoted, but not beside others.
             if shared.relieving { None } else { relief().or_else(|| (shared.running == 0).then_some((work, plan))) }
         })
     }
 
-    /// What `pick` chooses, or where the one medium has no room for that, what it chooses then. [`Error::NoSpace`]: nothing that fits.
+    /// The choice of `pick`, or where the one medium has no space for that, the choice of `pick` with less. [`Error::NoSpace`]: nothing
+    /// fits.
     pub(super) fn pick_within(
         &self,
         shared: &Shared,
@@ -137,7 +139,7 @@ impl Inner {
         let is_scarce = self.scarce.load(Ordering::Acquire);
         let pick = |env: &PickEnv<'_>| self.held_down(shared, env, pick(env));
         let usual = pick(env);
-        // What only moves or drops tables costs nothing.
+        // Moves and drops of tables need no space.
         if matches!(usual, Choice::Move(_) | Choice::Drop(_)) || (usual == Choice::Nothing && !is_scarce) {
             return Ok(unpack(usual));
         }
@@ -145,10 +147,10 @@ impl Inner {
         let KeptBack { pinned, from_merges, .. } = self.kept_back(shared, free);
         let needs = if let Choice::Merge(plan) = &usual { plan.bytes() } else { 0 };
         let is_near = free < from_merges.saturating_add(shared.claims.left()).saturating_add(needs);
-        // What finds no room at first makes some sink.
+        // Missing space first makes data sink.
         let free = if is_near && !is_scarce { free.saturating_add(self.sinkable(shared)) } else { free };
-        // What is kept for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be done:
-        // deletions that took the room of merges give nothing back without one.
+        // Space reserved for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be
+        // done: deletions that took the space of merges free nothing without one.
         let may_lend = if is_asked_for { shared.claims.left() == 0 } else { is_scarce && shared.running == 0 };
         let lent = [pinned.midpoint(from_merges), pinned, pinned / LITTLE_PINNED].into_iter().filter(|_| may_lend);
         for kept in std::iter::once(from_merges).chain(lent) {
@@ -163,8 +165,8 @@ impl Inner {
                 return Ok(unpack(choice));
             }
         }
-        // Deletions took even that. A merge that does away with most of what it reads may find room all the same; what a merge without room
-        // wrote goes at once, and the next one comes with new deletions.
+        // Deletions took even that. A merge that drops most of its input may find space all the same; output of a merge without space is
+        // deleted at once, and the next one comes with new deletions.
         if may_lend && self.overdrawn(shared) == u64::MAX {
             let env = PickEnv { room: free.saturating_mul(HOPE), ..*env };
             let choice = pick(&env);
@@ -179,7 +181,7 @@ impl Inner {
         if usual != Choice::Nothing { Err(no_room("compact")) } else { Ok(None) }
     }
 
-    /// What had to sink for want of room comes up again only where it would find room twice, or it would go up and down for ever.
+    /// Keeps demoted data down unless the fast medium has space for it twice, or it would go up and down for ever.
     fn held_down(&self, shared: &Shared, env: &PickEnv<'_>, choice: Choice) -> Choice {
         let Choice::Merge(mut plan) = choice else { return choice };
         let rising = claim::most(env, &plan);
@@ -194,12 +196,12 @@ impl Inner {
         Choice::Merge(plan)
     }
 
-    /// What a merge has to be smaller than, bytes.
+    /// Bytes that a merge has to stay below after one that found no space; `u64::MAX`: no bound.
     fn overdrawn(&self, shared: &Shared) -> u64 {
         shared.overdrawn.filter(|it| self.clock.monotonic_ns() < it.until).map_or(u64::MAX, |it| it.bytes)
     }
 
-    /// What finds no room now may find some: others make it, or a merge that found none holds larger ones up.
+    /// Returns whether work that finds no space now may find some: running jobs free it, or a merge that found none holds larger ones up.
     pub(super) fn may_find_room(&self, shared: &Shared) -> bool {
         shared.running > 0 || self.overdrawn(shared) < u64::MAX
     }
@@ -214,19 +216,19 @@ impl Inner {
         self.free(shared).is_some()
     }
 
-    /// Bytes that can still be written to the primary store; `None` if that is not known, or something can sink from there.
+    /// Bytes that can still be written to the primary store; `None` if that is not known, or something can be demoted from there.
     fn free(&self, shared: &Shared) -> Option<u64> {
         if self.sinks(shared) { None } else { self.media.primary().free_bytes().ok().flatten() }
     }
 
-    /// Enough sinks from the primary store to make room, or could if nothing ran: what runs now does not change how a full medium is
-    /// dealt with.
+    /// Returns whether enough can be demoted from the primary store to free space, or could if nothing ran: running jobs do not change how
+    /// a full medium is dealt with.
     pub(super) fn sinks(&self, shared: &Shared) -> bool {
-        // When room is scarce, the other stores are full as well, but for what deletions may have made free there.
+        // When space is scarce, the other stores are full as well, but for space that deletions may have freed there.
         !self.scarce.load(Ordering::Acquire) && self.sinkable(shared) > 0
     }
 
-    /// Bytes of the primary store that could sink before the other stores are full, but for what they need for a last merge.
+    /// Bytes of the primary store that could be demoted before the other stores are full, but for what they need for a last merge.
     fn sinkable(&self, shared: &Shared) -> u64 {
         let Some(tiers) = &self.media.tiers else { return 0 };
         let of = |core: &Arc<FamilyCore>| {
@@ -245,12 +247,12 @@ impl Inner {
         self.places_by_age(shared).filter_map(of).fold(0, u64::saturating_add)
     }
 
-    /// Others have nothing that could sink.
+    /// Families that age places; others have nothing to demote.
     fn places_by_age<'a>(&self, shared: &'a Shared) -> impl Iterator<Item = &'a Arc<FamilyCore>> {
         shared.families.values().filter(|core| core.settings.load().places_by_age())
     }
 
-    /// What would sink next if nothing ran.
+    /// The next demotion of a family if nothing ran.
     fn sinking_of(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
         let nothing = HashSet::new();
         let version = core.view.load().tree.version.clone();
@@ -267,7 +269,7 @@ impl Inner {
         version.tables().filter(|(_, _, table)| self.lies_there(table)).map(|(_, _, table)| table.bytes).sum()
     }
 
-    /// All that the choice writes belongs to another store than the primary one, and finds room there.
+    /// Returns whether all output of the choice belongs to another store than the primary one, and finds space there.
     fn fits_elsewhere(&self, shared: &Shared, env: &PickEnv<'_>, choice: &Choice) -> bool {
         let (Some(tiers), Choice::Merge(plan)) = (&self.media.tiers, choice) else { return false };
         let is_known = plan.tables().all(|table| table.newest_time > 0);
@@ -277,7 +279,7 @@ impl Inner {
         is_elsewhere && self.room_on(tiers, tiers.serving(warmth)) >= plan.bytes().saturating_add(shared.claims.left())
     }
 
-    /// Bytes that a merge may write to the primary store: all that finds no room elsewhere.
+    /// Bytes that a merge may write to the primary store: all that finds no space elsewhere.
     pub(super) fn claim(&self, env: &PickEnv<'_>, plan: &Plan) -> u64 {
         let room_below = || {
             self.media
@@ -290,7 +292,7 @@ impl Inner {
         if usual < plan.bytes() && (self.scarce.load(Ordering::Acquire) || room_below() < plan.bytes()) { plan.bytes() } else { usual }
     }
 
-    /// Of `free` bytes on the primary store those that are kept back. On a small medium a quarter has to do.
+    /// Bytes reserved on the primary store, which has `free` bytes free: a quarter at most on a small medium.
     pub(super) fn kept_back(&self, shared: &Shared, free: u64) -> KeptBack {
         let settings = || shared.families.values().map(|core| core.settings.load());
         let memtables =
@@ -303,7 +305,7 @@ impl Inner {
             .unwrap_or(0)
             .saturating_add(self.division.log(&self.settings));
         let memtables = memtables.min(most);
-        // What memtables hold is in the log, and on its way to tables.
+        // Contents of memtables are in the log, and on their way to tables.
         let primary = self.media.primary();
         let pinned = kept::pinned(primary.unit(), primary.pinned_bytes());
         let merged = settings().map(|of| self.working_room(&of)).max().unwrap_or(0);
@@ -314,7 +316,7 @@ impl Inner {
         kept.within(shared.families.values().fold(free, |sum, core| sum.saturating_add(self.bytes_there(core))))
     }
 
-    /// Looks whether there is room for other writes than deletions.
+    /// Looks whether there is space for other writes than deletions.
     pub(super) fn note_room(&self, shared: &Shared) -> bool {
         let is_scarce = self.media.primary().free_bytes().ok().flatten().is_some_and(|free| {
             let kept = self.kept_back(shared, free).from_writes;
@@ -325,7 +327,7 @@ impl Inner {
         !is_scarce
     }
 
-    /// A write that is no deletion needs room. Whoever has to wait for some does so before taking the lead, and keeps nobody from deleting.
+    /// Checks the space for a write that is no deletion. It waits for some before it takes the lead, and keeps nobody from deleting.
     #[inline]
     pub(super) fn check_room(&self, is_deletion: impl FnOnce() -> bool) -> Result<()> {
         if !self.scarce.load(Ordering::Acquire) || is_deletion() { Ok(()) } else { self.await_room() }
@@ -341,7 +343,7 @@ impl Inner {
             let is_hopeless = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until || is_at_rest(inner, shared);
             self.wait_until(|inner, shared| inner.note_room(shared) || is_hopeless(inner, shared))?;
             if self.scarce.load(Ordering::Acquire) {
-                // What was merged meanwhile is free once its deletion is durable.
+                // Inputs merged meanwhile are free once their deletion is durable.
                 self.sync_deletions()?;
                 self.note_room(&self.shared.lock());
             }
@@ -349,14 +351,14 @@ impl Inner {
         };
         wait()?;
         if self.scarce.load(Ordering::Acquire) && self.holds_deletions() {
-            // What was deleted gives nothing back before it is in a table.
+            // Deletions free nothing before they are in a table.
             self.flush_all()?;
             wait()?;
         }
         if self.scarce.load(Ordering::Acquire) {
             return Err(no_room("write"));
         }
-        // Nobody has to have made it here: files may have been deleted.
+        // The space may have come from elsewhere: files may have been deleted.
         self.refresh_waiting(&mut self.shared.lock());
         Ok(())
     }
@@ -379,19 +381,20 @@ impl Inner {
         if matches!(shared.blocked, Some(Error::NoSpace(_))) { Some(0) } else { tiers.free_bytes_of(Temperature::Unknown).ok().flatten() }
     }
 
-    /// What sinks to make room, if there is room for it. Nothing does while no file is deleted: none of it would make room.
+    /// The demotion that frees space next, if any. None while another one runs or a checkpoint blocks deletions: moving data would free no
+    /// space.
     fn relief(&self, shared: &Shared, version: &Version, env: &PickEnv<'_>) -> Option<(Work, Plan)> {
         if shared.relieving || shared.hold_deletes > 0 { None } else { self.sinking(version, env) }
     }
 
-    /// The same, whatever else goes on.
+    /// Like `relief`, but ignores running demotions and checkpoints.
     fn sinking(&self, version: &Version, env: &PickEnv<'_>) -> Option<(Work, Plan)> {
         let (tiers, young) = (self.media.tiers.as_ref().filter(|_| env.two_media)?, env.young?);
         let room = self.room_on(tiers, self.place_of_last(tiers, env.settings, &young));
         unpack(compaction::relieve(version, env, &|table| self.lies_there(table), room))
     }
 
-    /// The same of any family.
+    /// Like `relief`, for the first family that has a demotion.
     fn any_relief(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Work, Plan)> {
         self.media.tiers.as_ref()?;
         shared.families.values().filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
@@ -401,15 +404,15 @@ impl Inner {
         })
     }
 
-    /// As a job, marked as running.
+    /// Makes a demotion a job, marked as running.
     pub(super) fn next_relief(&self, shared: &mut Shared) -> Option<Job> {
         let (core, work, plan) = self.any_relief(shared)?;
         self.mark(shared, &core, work, &plan);
         Some(Job::Compact { core, work, plan })
     }
 
-    /// Something sinks to make room, or can, now, or when what runs has ended or files are deleted again: so whoever found
-    /// none may try again.
+    /// Returns whether a demotion runs or is possible, now, or when running jobs have ended or files are deleted again: so a write or job
+    /// that found no space may try again.
     pub(super) fn can_relieve(&self, shared: &Shared) -> bool {
         // A lack of descriptors passes without a move.
         if matches!(shared.blocked, Some(Error::NoDescriptors(_))) {
@@ -422,8 +425,8 @@ impl Inner {
         shared.relieving || self.any_relief(shared).is_some() || may_soon()
     }
 
-    /// The family's writers have to wait until something has sunk, or on one medium, for merges to do away with what was deleted so far:
-    /// these need room for themselves.
+    /// The family's writers have to wait until data was demoted or, on one medium, until merges have dropped what was deleted so far: these
+    /// merges need the space themselves.
     pub(super) fn awaits_relief(&self, shared: &Shared, core: &FamilyCore) -> bool {
         if self.scarce.load(Ordering::Acquire)
             && let Some(free) = self.free(shared)
@@ -436,7 +439,7 @@ impl Inner {
         self.media.tiers.is_some() && self.with_env(shared, core, is_full) && self.can_relieve(shared)
     }
 
-    /// After a job or a write that found no room: true if there may be some now.
+    /// Waits after a job or a write that found no space: true if there may be some now.
     pub(super) fn await_relief(&self, error: &Error) -> Result<bool> {
         let mut shared = self.shared.lock();
         if self.inline() {
@@ -444,7 +447,7 @@ impl Inner {
             drop(shared);
             return self.run_job(job).map(|()| true);
         }
-        // The threads look for what can sink, as long as it says that there is no room.
+        // The threads look for a demotion as long as `blocked` says that there is no space.
         let is_first = shared.blocked.is_none();
         shared.blocked.get_or_insert_with(|| error.clone());
         while shared.blocked.is_some() && !shared.closing && !self.ended.load(Ordering::Acquire) && self.can_relieve(&shared) {

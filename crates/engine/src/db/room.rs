@@ -1,4 +1,4 @@
-//! Making room for a write: memtable switches and the pacing of writers. Everything that can make a writer wait is in this file.
+//! Prepares memtables for a write: switches of memtables and the pacing of writers. Everything that can make a writer wait is in this file.
 
 use super::family::FamilyCore;
 use super::insert::WriteState;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A paced writer sleeps once it owes this much time: shorter sleeps cost more than they pace.
+/// Time owed from which on a paced writer sleeps, nanoseconds: shorter sleeps cost more than they pace.
 const SLEEP_NS: u64 = 1_000_000;
 /// A segment longer than this gets a successor even if no memtable is full: with the largest group, it stays below the limit of the log
 /// format (4 GiB).
@@ -22,14 +22,14 @@ const LONGEST_LOG: u64 = 1 << 31;
 /// Longest single sleep, so that relief is noticed.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
 
-/// How hard writers are held back, as one word that each write looks at.
+/// Degree to which writers are held back, as one word that each write looks at.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
     /// 0: free; `u64::MAX`: stop; else bytes per second.
     rate: AtomicU64,
     /// Nanoseconds that paced writers owe.
     owed: AtomicU64,
-    /// Writers that stopped for room on the primary store have waited long enough for what runs now.
+    /// Writers that stopped for space on the primary store have waited long enough for running jobs.
     waited: AtomicBool,
     pub stall_ns: AtomicU64,
     pub longest_ns: AtomicU64,
@@ -93,14 +93,14 @@ impl Inner {
         }
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
-            // On a full medium only deletions come here, and these must not wait for whatever runs: once, until something has ended.
+            // On a full medium only deletions come here, and these must not wait for each running job: once, until something has ended.
             if self.pressure.waited.load(Ordering::Acquire) {
                 return Ok(());
             }
             let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
             let is_over = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until && inner.only_waits_for_merges(shared);
             let may_go = |inner: &Inner| inner.pressure.rate.load(Ordering::Acquire) != STOP;
-            // Also where triggers leave the picker nothing to do: what no work can end must not hold writers.
+            // Also where triggers leave the picker nothing to do: a state that no work can end must not hold writers.
             self.wait_until(|inner, shared| may_go(inner) || is_over(inner, shared) || inner.is_idle(shared))?;
             let mut shared = self.shared.lock();
             if !self.sinks(&shared) && self.note_room(&shared) {
@@ -133,7 +133,7 @@ impl Inner {
         self.statistics.record(Histogram::WriteStall, ns);
     }
 
-    /// Waits for background work until `ready`. A writer never waits for room that cannot come: with a full medium it gets the error.
+    /// Waits for background work until `ready`. A writer never waits for space that cannot come: with a full medium it gets the error.
     pub(super) fn wait_until(&self, ready: impl Fn(&Inner, &Shared) -> bool) -> Result<()> {
         let start = self.clock.monotonic_ns();
         let mut shared = self.shared.lock();
@@ -171,8 +171,8 @@ impl Inner {
         result
     }
 
-    /// The next write to a family would wait for a flush, if `bytes` that are on their way are there by then: its memtable is full, and so
-    /// are as many as it may have. False where it would get an error instead, and where the writer itself does the work.
+    /// Returns whether the next write to a family would wait for a flush, if `bytes` that are on their way are there by then: its memtable
+    /// is full, and so are as many as it may have. False where it would get an error instead, and where the writer itself does the work.
     pub(super) fn would_wait(&self, core: &FamilyCore, bytes: usize) -> bool {
         let view = core.view.load();
         let most = core.settings.load().max_write_buffer_number.max(2);
@@ -267,7 +267,7 @@ impl Inner {
     pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         let view = core.view.load();
         let pace = pacing::pace(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()));
-        // What no work can end must not hold the writers of other families.
+        // A state that no work can end must not hold the writers of other families.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
         self.note_log_room(shared);

@@ -31,20 +31,20 @@ pub(super) enum Job {
     Compact { core: Arc<FamilyCore>, work: Work, plan: Plan },
 }
 
-/// What a compaction does with its inputs.
+/// Work of a compaction on its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     Merge,
     Move,
     Drop,
-    /// To where data of a temperature lies; nothing else changes.
+    /// Copies a table to the store for a temperature; nothing else changes.
     Relocate(Temperature),
 }
 
-/// How a job ended that did not fail.
+/// End of a job that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// What it made counts.
+    /// The result is part of the tree.
     Published,
     /// Nothing changed: a table found no room on its tier, or a damaged input was set aside.
     Unchanged,
@@ -52,13 +52,13 @@ pub(super) enum Ended {
     Stopped,
 }
 
-/// Which jobs a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
+/// Jobs that a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
 /// between tiers, so that a slow one keeps no compaction waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Flushes,
     Compactions,
-    /// Both.
+    /// Flushes and compactions.
     Jobs,
     Moves,
     All,
@@ -76,7 +76,7 @@ impl Inner {
         if shared.closing || self.ended.load(Ordering::Acquire) {
             return None;
         }
-        // Without room for anything else, what belongs elsewhere goes first, and then what can.
+        // Without space for anything else, tables that belong elsewhere move first, and then those that can.
         if matches!(shared.blocked, Some(Error::NoSpace(_))) && matches!(takes, Takes::Jobs | Takes::All) {
             let moves = if takes == Takes::All { self.next_move(shared) } else { None };
             if let Some(job) = moves.or_else(|| self.next_relief(shared)) {
@@ -96,7 +96,7 @@ impl Inner {
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
         if shared.blocked.is_some() && shared.relieving {
-            // It would be tried over and over for nothing until something has sunk.
+            // It would be tried over and over for nothing until data was demoted.
             return None;
         }
         let waiting = shared.families.values().filter(|core| !shared.flushing.contains(&core.id));
@@ -125,7 +125,7 @@ impl Inner {
             .find_map(|core| self.pick_for(shared, core).map(|(work, plan)| (core.clone(), work, plan)))
     }
 
-    /// Something could be merged, dropped or moved down now.
+    /// Returns whether something could be merged, dropped or moved down now.
     pub(super) fn is_compaction_due(&self, shared: &Shared) -> bool {
         self.pick_compaction(shared).is_some()
     }
@@ -136,7 +136,7 @@ impl Inner {
         shared.running == 0 && shared.manual.is_empty() && flushed() && !self.is_compaction_due(shared)
     }
 
-    /// Calls `pick` with what it may know besides the version.
+    /// Calls `pick` with its inputs besides the version.
     pub(super) fn with_env<T>(&self, shared: &Shared, core: &FamilyCore, pick: impl FnOnce(&PickEnv<'_>) -> T) -> T {
         let settings = self.settings_of(core);
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
@@ -176,7 +176,7 @@ impl Inner {
         Arc::new(FamilySettings { target_file_size_base, ..(*settings).clone() })
     }
 
-    /// What has just become old belongs on another tier than what is young.
+    /// Returns whether data that has just become old belongs on another tier than young data.
     fn has_two_media(&self, settings: &FamilySettings, young: &Young) -> bool {
         let Some(tiers) = &self.media.tiers else { return false };
         let (above, now) = (settings.num_levels.saturating_sub(2), self.clock.unix_seconds());
@@ -184,13 +184,13 @@ impl Inner {
         self.place_of_last(tiers, settings, young) != fast
     }
 
-    /// Where what has just become old belongs.
+    /// Tier of data that has just become old.
     pub(super) fn place_of_last(&self, tiers: &Tiers, settings: &FamilySettings, young: &Young) -> Temperature {
         let (last, now) = (settings.num_levels.saturating_sub(1), self.clock.unix_seconds());
         tiers.serving(settings.temperature_of(last, young.since.max(1), settings.default_write_temperature, now))
     }
 
-    /// What is too young for a family's last level.
+    /// Bounds of the data too young for a family's last level.
     pub(super) fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
         // Where nothing is known to be old, all may be young.
         let older_than = |age| self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
@@ -203,7 +203,7 @@ impl Inner {
         if settings.ttl_seconds == 0 {
             return Some(young);
         }
-        // What has outlived its time to live is not kept above, where it would be merged for that over and over while a snapshot needs it.
+        // Expired data is not kept above, where it would be merged for that over and over while a snapshot needs it.
         let outlived = older_than(settings.ttl_seconds);
         Some(Young { after: young.after.max(outlived.seq), since: young.since.max(outlived.time) })
     }
@@ -249,7 +249,7 @@ impl Inner {
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
         self.gone.clear();
         let result = self.do_job(job);
-        // It has read what it has replaced.
+        // The job has read its replaced inputs.
         self.gone.clear();
         result
     }
@@ -272,7 +272,7 @@ impl Inner {
                 let result = if damaged.is_empty() { result } else { Ok(Ended::Unchanged) };
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
-                // Beside others, it may have been they who took the room.
+                // If other jobs run, they may have taken the space.
                 if plan.reason == Reason::Room && shared.running == 0 && matches!(result, Err(Error::NoSpace(_))) {
                     self.note_no_room_below(&shared, &core);
                 }
@@ -286,7 +286,8 @@ impl Inner {
         }
     }
 
-    /// What a job without room left is deleted, and a medium may count as free only what is durably gone: the next one would find less.
+    /// Makes deletions of a job's output durable after it found no space: a medium may count only those as free, and the next job would
+    /// find less.
     fn after_no_room(&self, result: Result<Ended>) -> Result<Ended> {
         if matches!(result, Err(Error::NoSpace(_))) { self.sync_names().and(result) } else { result }
     }
@@ -301,7 +302,7 @@ impl Inner {
                 self.work.notify_all();
             }
             // No success, after which a full medium would count as relieved. But where no work is left that could find out, nothing waits
-            // for room.
+            // for space.
             Ok(Ended::Unchanged) => {
                 if self.is_idle(shared) {
                     shared.blocked = None;
@@ -328,7 +329,7 @@ impl Inner {
             // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose
             // older ones of others.
             match self.sync_retired() {
-                // Who closed the database meanwhile has synced them.
+                // The thread that closed the database meanwhile has synced them.
                 Err(Error::Closed(_)) if self.cancel.load(Ordering::Acquire) => return Ok(Ended::Stopped),
                 synced => synced?,
             }
@@ -415,7 +416,7 @@ impl Inner {
         Ok(Ended::Published)
     }
 
-    /// `None`: it was stopped. Where only the medium for what is young has no room, all goes to the last level: that makes some.
+    /// Merges tables; `None`: it was stopped. If only the medium for young data has no space, all goes to the last level: that frees some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let claim = self.shared.lock().claims.of(plan);
         let merge = |plan: &Plan| {
@@ -448,14 +449,14 @@ impl Inner {
         Ok(Some(report))
     }
 
-    /// The plan without an output above the last level, if that one lies on another medium that has room for all of it.
+    /// The plan without an output above the last level, if that level lies on another medium that has space for all of it.
     fn without_upper(&self, core: &FamilyCore, plan: &Plan) -> Option<Plan> {
         let (tiers, hot) = (self.media.tiers.as_ref()?, plan.hot.as_ref()?);
         let (settings, now) = (self.settings_of(core), self.clock.unix_seconds());
         let left = settings.temperature_of(plan.output_level, hot.old.time, settings.default_write_temperature, now);
         let free = tiers.free_bytes_of(left).ok()?;
         let has_room = tiers.serving(left) != Temperature::Unknown && free.is_none_or(|free| free >= plan.bytes());
-        // Cut as before: what is young keeps its number, and is counted.
+        // Cut as before: young data keeps its numbers, and is counted.
         has_room.then(|| Plan { hot: Some(Hot { spans: Vec::new(), ..hot.clone() }), ..plan.clone() })
     }
 
@@ -470,7 +471,7 @@ impl Inner {
         }
     }
 
-    /// Runs a job of a family; `plan`: a compaction. How urgent it is says how little it may pause; `None`: it may not.
+    /// Runs a job of a family; `plan`: a compaction. Its urgency says how little it may pause; `None`: it may not.
     pub(super) fn with_context<T>(
         &self,
         core: &Arc<FamilyCore>,
@@ -552,7 +553,7 @@ impl Inner {
         }
     }
 
-    /// Runs a job. One that finds no room has not failed where something can sink, or a smaller merge takes its place: the next job does
+    /// Runs a job. One that finds no space has not failed where data can be demoted, or a smaller merge takes its place: the next job does
     /// that.
     pub(super) fn run_or_relieve(&self, job: Job) -> Result<()> {
         match self.run_job(job) {

@@ -17,7 +17,7 @@ pub(crate) struct Snapshots {
 
 #[derive(Debug, Default)]
 struct Live {
-    /// Of the next snapshot.
+    /// Identity of the next snapshot.
     id: u64,
     snapshots: BTreeMap<(Seq, u64), Arc<Cuts>>,
 }
@@ -40,7 +40,7 @@ impl Snapshots {
         self.live.lock().snapshots.values().filter_map(|cuts| cut_of(cuts, family)).collect()
     }
 
-    /// Live snapshots ascending, then the visible number, even if it is that of the newest snapshot: who reads "now" comes last.
+    /// Live snapshots ascending, then the visible number, even if it is that of the newest snapshot: readers of "now" come last.
     pub fn list(&self, visible: impl FnOnce() -> Seq) -> Vec<Seq> {
         let live = self.live.lock();
         let now = visible();
@@ -74,7 +74,8 @@ impl Drop for Held {
     }
 }
 
-/// A moment to read at, across all families; released when the last clone is dropped. It sees what had not expired when it was taken.
+/// A moment to read at, across all families; released when the last clone is dropped. It sees the entries that had not expired when it was
+/// taken.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     held: Arc<Held>,

@@ -1,4 +1,4 @@
-//! What random tests rarely meet: calls that cross each other at chosen moments, and handles that end amid work.
+//! Cases that random tests rarely meet: calls that cross each other at chosen moments, and handles that end amid work.
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
 
@@ -267,7 +267,7 @@ fn an_edit_is_good_though_the_marker_behind_it_found_no_space() {
     assert_eq!(names, ["default", "one", "two"]);
 }
 
-/// Which append from now on is that of the next flush's edit: the last but the marker behind it.
+/// Number of appends from now on up to that of the next flush's edit: the last but the marker behind it.
 fn edit_of_a_flush() -> u64 {
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
     let db = inline(store.clone());
@@ -347,7 +347,7 @@ fn a_failed_sync_of_names_ends_the_handle() {
     }
 }
 
-/// Whoever comes after a failed sync must not take what it was about for synced.
+/// A sync after a failed one must not take the segment of the failed one for synced.
 #[test]
 fn a_failed_sync_of_an_old_segment_is_not_forgotten() {
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
@@ -498,7 +498,7 @@ fn a_job_that_fails_while_the_database_closes_is_told_of() {
     }
 }
 
-/// With dynamic levels, which are the default, the first level in use is the last one: everything was said to live long.
+/// Lifetimes go by the depth below the base level: with dynamic levels, the default, the last level is the base level at first.
 #[test]
 fn how_long_a_table_lives_goes_by_the_base_level() {
     let geometry = Geometry { block: 4096, zones: 64, zone_size: 1 << 20, max_open: None, max_active: None, conventional: 0 };
@@ -540,7 +540,7 @@ fn how_long_a_table_lives_goes_by_the_base_level() {
     assert!(fixed.is_subset(&BTreeSet::from(levels)) && fixed.len() >= 3, "{fixed:?}");
 }
 
-/// While the flush that frees the oldest segments is to come, a log that is too long switches no more memtables.
+/// A log that is too long switches no more memtables while the flush that frees the oldest segments is to come.
 #[test]
 fn a_log_that_a_flush_shortens_switches_nothing_more() {
     let settings = DbSettings { max_total_wal_size: 150 << 10, ..DbSettings::default() };

@@ -1,6 +1,5 @@
-//! What the database looks after once a second, whether there is work or not. The thread for flushes does it, and so do jobs on their way:
-//! a flush may pause, and a compaction keep the only thread for minutes. A database without threads does without, so that it repeats
-//! exactly.
+//! Work that is due once a second, whether there are jobs or not. The thread for flushes does it, and so do jobs on their way: a flush may
+//! pause, and a compaction keep the only thread for minutes. A database without threads does without, so that it repeats exactly.
 
 use super::Inner;
 use std::sync::atomic::Ordering;
@@ -10,7 +9,7 @@ use std::time::Duration;
 const PERIOD_NS: u64 = 1_000_000_000;
 
 impl Inner {
-    /// Called whenever the thread looks for work, and amid jobs. Of several who come at once, one does it.
+    /// Does the work if it is due. Called whenever the thread looks for work, and amid jobs. Of several callers at once, one does it.
     pub(super) fn tick(&self) {
         let (now, before) = (self.clock.monotonic_ns(), self.ticked_ns.load(Ordering::Relaxed));
         let passed = now.saturating_sub(before);

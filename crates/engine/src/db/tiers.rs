@@ -1,8 +1,8 @@
 //! Opening the stores of a tiered database, and attaching and detaching them.
 //!
-//! Which tiers a database has stands in its manifest, with the identity of each ([`TierIdentity`]); which directories or zoned drives these
-//! are stands in its settings. A tier that the database knows is opened, never created: a directory that is missing, empty (a medium that
-//! is not mounted) or another one than was attached is an error, before a lock file or anything else is written to it.
+//! The manifest has the tiers of a database, with the identity of each ([`TierIdentity`]); the settings have their directories or zoned
+//! drives. A tier that the database knows is opened, never created: a directory that is missing, empty (a medium that is not mounted) or
+//! another one than was attached is an error, before a lock file or anything else is written to it.
 //!
 //! Attaching, all of it before the log is replayed:
 //!
@@ -11,7 +11,7 @@
 //!    else, and an identity of this database that its manifest does not know is replaced when the tier is attached next.
 //! 3. a new manifest knows the tier. Tables are written to it from then on.
 //!
-//! Detaching is step 3 without the tier, after a look whether all tables are elsewhere; then what is left in its store is removed.
+//! Detaching is step 3 without the tier, after a look whether all tables are elsewhere; then the files left in its store are removed.
 
 use super::media::Media;
 use super::open::Builder;
@@ -31,13 +31,13 @@ use std::sync::Arc;
 
 type Paths = BTreeMap<Temperature, PathBuf>;
 
-/// One tier on its way to be opened.
+/// A tier on its way to be opened.
 struct Tier {
     temperature: Temperature,
     store: Arc<Meter>,
-    /// Where that is.
+    /// Location of the store for people, where known.
     at: Option<PathBuf>,
-    /// `None`: it is new.
+    /// Entry of the manifest; `None`: the tier is new.
     known: Option<KnownTier>,
 }
 
@@ -54,7 +54,7 @@ impl Tier {
         checked.map_err(|error| self.named(error))
     }
 
-    /// A failure of the medium with the place where it happened.
+    /// Adds the location of the tier to a failure of the medium.
     fn named(&self, error: Error) -> Error {
         let at_tier = |error: Arc<StoreError>| {
             let source = io::Error::new(error.source.kind(), format!("{}: {}", self.name(), error.source));
@@ -87,7 +87,7 @@ fn paths_of(settings: &DbSettings) -> Paths {
     settings.tiers.named().map(|(temperature, path)| (temperature, path.to_owned())).collect()
 }
 
-/// Where a tier lies, by what the settings say.
+/// Location of a tier, parsed from the settings.
 fn place(path: &Path) -> Result<Place> {
     Place::of(path).map_err(|what| Error::invalid(format!("tiers: {}: {what}", path.display())))
 }
@@ -96,7 +96,7 @@ fn files(store: &dyn Store) -> Result<Vec<FileId>> {
     Ok(store.list()?.into_iter().map(|(id, _)| id).collect())
 }
 
-/// The store is the one that was attached; `at`: where it is, for people.
+/// Checks that the store is the one that was attached; `at`: its location, for people.
 pub(super) fn check_known(store: &dyn Store, at: Option<&Path>, known: &KnownTier, db: DbId) -> Result<()> {
     let wrong = |what: String| Err(Error::invalid(format!("{} {what}", name(known.temperature, at))));
     let (files, id) = (files(store)?, FileId::tier(known.number));
@@ -117,7 +117,7 @@ pub(super) fn check_known(store: &dyn Store, at: Option<&Path>, known: &KnownTie
     }
 }
 
-/// What a store is instead of the tier that was looked for.
+/// Says what a store is instead of the tier that was looked for.
 fn describe(identity: &TierIdentity, wanted: Temperature, db: DbId) -> String {
     if identity.db != db {
         return format!("belongs to database {}, not to {db}", identity.db);
@@ -136,7 +136,7 @@ fn at_path(at: Option<&Path>, error: Error) -> Error {
     }
 }
 
-/// What an attachment that did not end left in a store, in which there may be nothing else.
+/// Files that an unfinished attachment left in a store; anything else in it is an error.
 fn leftovers(tier: &Tier, db: DbId) -> Result<Vec<FileId>> {
     let wrong = |what: String| Err(Error::invalid(format!("{} cannot be attached: it {what}", tier.name())));
     let files = files(&*tier.store)?;
@@ -154,7 +154,7 @@ fn leftovers(tier: &Tier, db: DbId) -> Result<Vec<FileId>> {
     Ok(files)
 }
 
-/// All directories are different ones, and none lies inside another.
+/// Checks that all directories are different ones, and none lies inside another.
 fn check_apart(primary: &dyn Store, tiers: &[Tier]) -> Result<()> {
     let first = std::iter::once((String::from("the database's directory"), primary.directory()));
     let all = first.chain(tiers.iter().map(|tier| (tier.name(), tier.store.directory())));
@@ -174,7 +174,7 @@ fn check_apart(primary: &dyn Store, tiers: &[Tier]) -> Result<()> {
     Ok(())
 }
 
-/// Every table that the manifest names is in some store. What the error says depends on whether a tier is being detached.
+/// Checks that every table that the manifest names is in some store. The error depends on whether a tier is being detached.
 fn check_complete(primary: &dyn Store, tiers: &[Tier], leaving: &[Temperature], state: &State) -> Result<()> {
     let mut here: HashSet<u64> = HashSet::new();
     for store in std::iter::once(primary).chain(tiers.iter().map(|tier| &*tier.store as &dyn Store)) {
@@ -304,7 +304,7 @@ impl Builder {
                 error => tier.named(error),
             })?;
             opening.locks.push(lock);
-            // Whoever had the lock until now may have made it his.
+            // The process that had the lock until now may have attached it.
             tier.check(opening.state.db)?;
         }
         let is_wanted = |temperature: &Temperature| tiers.iter().any(|tier| tier.temperature == *temperature);
@@ -359,12 +359,12 @@ impl Opening<'_> {
         number
     }
 
-    /// Makes what is known by now durable, in a manifest of its own.
+    /// Makes the state so far durable, in a manifest of its own.
     fn start_manifest(&mut self, primary: &Arc<Meter>) -> Result<()> {
         let number = self.new_number();
         let manifest = self.loaded.start(&**primary, number, self.state)?;
         self.ledger.record(None, Cause::Manifest, manifest.len());
-        // How the one before ended is still to be reported.
+        // The end of the manifest before is still to be reported.
         let end = std::mem::take(&mut self.loaded.end);
         let next_number = self.loaded.next_number;
         let loaded = manifest::load(&**primary)?;
@@ -372,7 +372,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Removes what is left in the directory of a tier that was detached. Nothing needs it, so failures do not matter.
+    /// Removes files left in the directory of a tier that was detached. Nothing needs them, so failures do not matter.
     fn clear_out(&self, known: &KnownTier) {
         let Some((_, path)) = self.before.named().find(|(temperature, _)| *temperature == known.temperature) else { return };
         let Ok(store) = place(path).and_then(|place| Ok(place.quiet().open(false)?)) else { return };
@@ -393,14 +393,14 @@ impl Opening<'_> {
 /// Tiers of a database that can be looked at.
 #[derive(Debug, Default)]
 pub struct FoundTiers {
-    /// Their stores.
+    /// Stores of these tiers.
     pub stores: Vec<(Temperature, Arc<dyn Store>)>,
-    /// Those that cannot be, and why.
+    /// Tiers that cannot be looked at, and the reasons.
     pub problems: Vec<(Temperature, Error)>,
 }
 
-/// The tiers that a manifest knows, by the directories in the settings, for tools that read files: nothing is locked or written, and what
-/// is wrong with one hides only that one.
+/// Finds the tiers that a manifest knows, by the directories in the settings, for tools that read files: nothing is locked or written, and
+/// a problem with one hides only that one.
 pub fn find_tiers(state: &State) -> FoundTiers {
     let mut found = FoundTiers::default();
     let paths = stored_settings(state).map(|settings| paths_of(&settings)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The time of the database: when numbers were written, and what is older than a window.
+//! The time of the database: when numbers were written, and which entries are older than a window.
 //!
 //! A sample of the newest number and the time is taken a hundred times per window of the family with the smallest one, and at each
 //! flush, open and close. The thread that ticks takes them; in a database without threads the first write that finds one due does, so
@@ -7,8 +7,8 @@
 //! of then looks as young as the next sample: that of the next open at the latest.
 //!
 //! The entries that have outlived their time to live are worked out once a second, as one number and one time per family, by the thread
-//! that ticks or, where there is none, by who reads. Readers, snapshots and compactions go by these: a compaction removes nothing that
-//! was not told to readers before, so that a snapshot that it does not know has seen the same or more expire.
+//! that ticks or, where there is none, by readers. Readers, snapshots and compactions go by these: a compaction removes nothing that was
+//! not told to readers before, so that a snapshot that it does not know has seen as much or more expire.
 
 use super::family::FamilyCore;
 use super::snapshot::{Cuts, Snapshot};
@@ -29,20 +29,20 @@ const UNSAVED_SECONDS: u64 = 10;
 /// No sample is due: no family tracks time.
 const NEVER: u64 = u64::MAX;
 
-/// When samples are taken.
+/// Schedule of samples of the time and of looks for expired entries.
 #[derive(Debug)]
 pub(super) struct Sampling {
-    /// Seconds between two.
+    /// Seconds between two samples.
     period: AtomicU64,
-    /// Unix seconds when the next one is due.
+    /// Unix seconds when the next sample is due.
     due: AtomicU64,
-    /// Nobody looks at the clock once a second: there are no threads, or none any more. Who reads does it.
+    /// Nobody looks at the clock once a second: there are no threads, or none any more. Readers do it.
     by_hand: AtomicBool,
-    /// Unix seconds of the last look at what has expired.
+    /// Unix seconds of the last look for expired entries.
     looked: AtomicU64,
-    /// The entries that had expired then, for snapshots; empty where no family has a time to live.
+    /// The entries that had expired at that look, for snapshots; empty where no family has a time to live.
     cuts: ArcSwap<Cuts>,
-    /// Without threads and with a time to live: unix seconds of the newest write, noted before it is visible; 0: not known.
+    /// Unix seconds of the newest write, noted before it is visible, without threads and with a time to live; 0: not known.
     written: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ impl Default for Sampling {
 }
 
 impl Inner {
-    /// After a change of families or of their settings: how often samples are needed.
+    /// Works out how often samples are needed, after a change of families or of their settings.
     pub(super) fn plan_samples(&self, shared: &mut Shared) {
         let windows = shared.families.values().map(|core| core.settings.load().window());
         let (period, due) = match windows.filter(|window| *window > 0).min() {
@@ -90,9 +90,9 @@ impl Inner {
         }
     }
 
-    /// Notes that what is visible was written by now.
+    /// Notes that all visible writes were made by now.
     pub(super) fn take_sample(&self, shared: &mut Shared) {
-        // The number first: what becomes visible after it may be written later than the time says.
+        // The number first: writes that become visible after it may be later than the time says.
         let seq = self.visible();
         let now = self.clock.unix_seconds();
         let written = self.sampling.written.load(Ordering::Acquire);
@@ -101,7 +101,7 @@ impl Inner {
         self.sampling.due.store(now.saturating_add(period), Ordering::Relaxed);
     }
 
-    /// The samples that no edit has taken along yet go with this one.
+    /// Adds the samples that no edit has taken along yet to this one.
     pub(super) fn take_samples_along(shared: &Shared, edit: &mut Edit) {
         edit.time_samples.extend_from_slice(shared.state.times.above(shared.saved_seq));
     }
@@ -117,21 +117,21 @@ impl Inner {
         }
     }
 
-    /// What was surely written more than so many seconds ago.
+    /// Entries that were surely written more than so many seconds ago.
     pub(super) fn older_than(&self, shared: &Shared, seconds: u64) -> Option<Cut> {
-        // Times are whole seconds: what was written in the very second may be younger by a part of one.
+        // Times are whole seconds: entries written in the very second may be younger by a part of one.
         let limit = self.clock.unix_seconds().checked_sub(seconds)?.checked_sub(1)?;
         Some(shared.state.times.cut(limit))
     }
 
-    /// Without threads: notes when the write that is about to be made visible was written, if a family has a time to live.
+    /// Notes the time of the write that is about to be made visible, in a database without threads in which a family has a time to live.
     pub(super) fn note_write(&self) {
         if !self.sampling.cuts.load().is_empty() {
             self.sampling.written.store(self.clock.unix_seconds(), Ordering::Release);
         }
     }
 
-    /// Works out what has outlived its time to live by now, and tells readers.
+    /// Works out which entries have outlived their time to live by now, and tells readers.
     pub(super) fn note_outlived(&self, shared: &Shared) {
         self.sampling.looked.store(self.clock.unix_seconds(), Ordering::Relaxed);
         let mut cuts = Cuts::new();
@@ -143,7 +143,7 @@ impl Inner {
         }
         let before = self.sampling.cuts.load();
         if before.is_empty() != cuts.is_empty() {
-            // What was written without a note of its time may be as young as now.
+            // Entries written without a note of their time may be as young as now.
             self.sampling.written.store(0, Ordering::Release);
         }
         if !before.is_empty() || !cuts.is_empty() {
@@ -151,14 +151,14 @@ impl Inner {
         }
     }
 
-    /// Once a second where threads run.
+    /// Looks for expired entries, once a second where threads run.
     pub(super) fn watch_outlived(&self) {
         if !self.sampling.cuts.load().is_empty() {
             self.note_outlived(&self.shared.lock());
         }
     }
 
-    /// A look at the clock by who reads, if nobody else takes one.
+    /// Looks at the clock for a reader, if nobody else does.
     #[inline]
     fn look_by_hand(&self) {
         let is_late = || self.sampling.looked.load(Ordering::Relaxed) < self.clock.unix_seconds();
@@ -168,8 +168,8 @@ impl Inner {
         }
     }
 
-    /// The entries of a family that have expired for a reader. The view must have been loaded before: what a compaction has removed by then
-    /// had been told to readers.
+    /// The entries of a family that have expired for a reader. The view must have been loaded before: readers had been told of all that a
+    /// compaction has removed by then.
     #[inline]
     pub(super) fn expiry(&self, core: &FamilyCore, view: &View, snapshot: Option<&Snapshot>) -> Option<Expiry> {
         let cut = match snapshot {
@@ -183,7 +183,7 @@ impl Inner {
         Some(Expiry::new(cut, view.tree.zeroed_seq))
     }
 
-    /// The visible number, and what has expired: for a snapshot.
+    /// Takes a snapshot of the visible number and of the expired entries.
     pub(super) fn take_snapshot(&self) -> Snapshot {
         if !self.sampling.cuts.load().is_empty() {
             self.look_by_hand();
@@ -216,7 +216,7 @@ impl Inner {
         Some(apart)
     }
 
-    /// What is so old that none of the family's settings ask how old, nor would with twice the age that keeps data from the last level.
+    /// Entries so old that no setting of the family asks for their age, nor would with twice the age that keeps data from the last level.
     pub(super) fn zero_up_to(&self, settings: &FamilySettings) -> Option<Cut> {
         match (settings.ttl_seconds, settings.keeps_numbers_for()) {
             (0, 0) => Some(Cut::ALL),

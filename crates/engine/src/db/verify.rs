@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub struct Damage {
     /// The file's name.
     pub file: String,
-    /// Where in it, bytes, if known.
+    /// Offset in the file, bytes, if known.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: String,
     /// The family whose data it is.
     pub family: Option<String>,
@@ -35,7 +35,7 @@ impl Damage {
         Damage { file: file.to_owned(), offset, what, family: None, key_range: None }
     }
 
-    /// Damage as an error tells of it that was met while `file` was read.
+    /// Damage as described by an error that was met while `file` was read.
     #[doc(hidden)]
     pub fn from_error(file: &str, error: &Error) -> Self {
         match error {
@@ -52,8 +52,8 @@ impl Damage {
 }
 
 impl Db {
-    /// Reads everything past the cache and verifies it; every damage found, none if all is well. Goes on after each. The end of a log that
-    /// opening has cut is not among them: [`Db::recovery`] has it.
+    /// Reads everything past the cache and verifies it; returns every damage found, none if all is well. Goes on after each. The end of a
+    /// log that opening has cut is not among them: [`Db::recovery`] has it.
     pub fn verify(&self) -> Result<Vec<Damage>> {
         callback::check_readable()?;
         let mut found = Vec::new();
@@ -102,8 +102,8 @@ fn verify_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Option<
     }
 }
 
-/// As [`Db::verify`], file by file, for a database that does not open: what each of them is by the manifest. Where that cannot be read,
-/// nothing says what tables should be, and only logs and manifests are verified. `Busy` beside a writer that is quicker.
+/// Verifies like [`Db::verify`], file by file, a database that does not open. The manifest tells what each file is. Where that cannot be
+/// read, nothing says what tables should be, and only logs and manifests are verified. `Busy` beside a writer that is quicker.
 pub fn verify_files(store: &Arc<dyn Store>) -> Result<Vec<Damage>> {
     let seen = match see(store) {
         Err(error @ (Error::Busy(_) | Error::NoDescriptors(_))) => return Err(error),
@@ -126,7 +126,7 @@ fn verify_tables(seen: &Seen) -> Result<Vec<Damage>> {
         for (_, _, info) in family.version.tables() {
             match Table::open(&seen.files, state.db, Arc::clone(info), &cache).and_then(|table| table.verify()) {
                 Ok(()) => {}
-                // It may lie on a tier that cannot be had now, which is no damage of its own.
+                // The table may lie on a tier that cannot be had now, which is no damage of its own.
                 Err(Error::Io(error)) if error.is_not_found() && !seen.tiers.problems.is_empty() => {}
                 Err(error @ (Error::Busy(_) | Error::NoDescriptors(_))) => return Err(error),
                 Err(error) => found.push(Damage::of_table(&family.name, info, &error)),

@@ -1,5 +1,5 @@
-//! What readers see of a family at one moment: memtables and open tables, immutable behind one `Arc`. Readers load it without a lock and
-//! without touching a shared counter.
+//! Views: memtables and open tables of a family at one moment, immutable behind one `Arc`. Readers load a view without a lock and without
+//! touching a shared counter.
 
 use super::media::Media;
 use super::mem::Mem;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Range tombstones are looked through for tables that they hide as a whole if their pieces have no more numbers than so many.
+/// Most numbers in the pieces of range tombstones for which these are searched for tables that they hide as a whole.
 const HIDING_MOST: usize = 1024;
 
 /// One run with its tables open.
@@ -58,7 +58,7 @@ impl OpenRun {
 /// Tables of a run for a [`crate::run_cursor::RunCursor`] of user reads.
 pub(crate) struct ReadTables {
     pub run: Arc<OpenRun>,
-    /// Which of them.
+    /// Indexes of the tables to read.
     pub tables: Range<usize>,
     pub options: ReadOptions,
 }
@@ -83,7 +83,7 @@ impl TableSource for ReadTables {
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub version: Arc<Version>,
-    /// As in the version: runs of each level, newest first.
+    /// Runs of each level, newest first, as in the version.
     pub levels: Vec<Vec<Arc<OpenRun>>>,
     tables: HashMap<u64, Arc<Table>>,
     /// Some table has range tombstones.
@@ -94,17 +94,17 @@ pub(crate) struct Tree {
     pub zeroed_seq: Seq,
 }
 
-/// Where a tree opens its tables.
+/// Opens the tables of a tree.
 pub(crate) struct TableOpener<'a> {
     pub media: &'a Media,
     pub db: DbId,
     pub cache: &'a Arc<Cache>,
-    /// Where tables note how long reads take.
+    /// Times of reads, which tables note.
     pub times: &'a Arc<ReadTimes>,
     /// A damaged or missing table is no error before it is read ([`Table::broken`]). Only for handles that never write: a
     /// compaction must not take such a tree for the whole.
     pub tolerant: bool,
-    /// Tables that were opened before, by who did not want to do it here.
+    /// Tables that were opened before, by callers that did not want to do it here.
     pub opened: &'a [Arc<Table>],
 }
 
@@ -121,7 +121,7 @@ impl TableOpener<'_> {
         match opened {
             Err(error @ Error::Corrupt { .. }) if self.tolerant => Ok(Table::broken(self.db, info.clone(), self.cache, error)),
             Ok(table) => {
-                // Now, so that nobody waits for it under a lock. Damage is told to who reads.
+                // Now, so that nobody waits for it under a lock. Damage is told to readers.
                 let _ = table.range_tombstones();
                 self.media.latencies(info.number).into_iter().for_each(|latencies| table.set_latencies(latencies));
                 Ok(table)
@@ -175,7 +175,7 @@ impl Tree {
         self.tables.values()
     }
 
-    /// Tables of `version` that are not in `next`.
+    /// Tables of this tree that are not in `next`.
     pub fn gone(&self, next: &Tree) -> Vec<Arc<Table>> {
         self.tables.iter().filter(|(number, _)| !next.tables.contains_key(number)).map(|(_, t)| t.clone()).collect()
     }
@@ -218,7 +218,7 @@ fn hidden_since(fragments: &[Fragment], range: &KeyRange, newest: Seq) -> Option
     None
 }
 
-/// What readers see of a family at one moment.
+/// State of a family at one moment, as readers see it.
 #[derive(Debug)]
 pub(crate) struct View {
     /// The memtable that is being written.

@@ -23,24 +23,24 @@ use std::sync::atomic::Ordering;
 /// Bytes of waiting batches that join one group.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// When a write is acknowledged.
+/// Guarantee with which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
     /// After fdatasync, shared by the group: survives the machine.
     Sync,
-    /// In the kernel before the acknowledgement: survives the process, not the machine.
+    /// Handed to the kernel before the acknowledgement: survives the process, not the machine.
     #[default]
     Buffered,
     /// Not logged: survives only from the next flush on.
     NoWal,
 }
 
-/// How to write: `WriteOptions::new(Durability::Sync)`, or the default.
+/// Options of a write: `WriteOptions::new(Durability::Sync)`, or the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// When the write is acknowledged.
+    /// Guarantee with which the write is acknowledged.
     pub durability: Durability,
 }
 
@@ -67,9 +67,9 @@ impl Db {
         self.put_at_with(&self.inner.default_family, key, value, unix_seconds, &WriteOptions::default())
     }
 
-    /// Sets a key as if it had been written at another time, such as that at which the data came to be: what asks for the age of an
-    /// entry (time to live, placement by age) goes by that. Readers and newer writes take it as any value: it replaces what
-    /// was written before, however young that is. A time in the future is the same as a time to live that is longer by that.
+    /// Sets a key as if it had been written at another time, such as that at which the data came to be: everything that asks for the age of
+    /// an entry (time to live, placement by age) goes by that. Readers and newer writes treat it as any value: it replaces older writes,
+    /// however young they are. A time in the future is equal to a time to live that is longer by that.
     pub fn put_at_with(&self, family: &Family, key: &[u8], value: &[u8], unix_seconds: u64, options: &WriteOptions) -> Result<()> {
         self.inner.write_one(family, Kind::TimedValue, key, Some(unix_seconds), value, *options)
     }
@@ -224,7 +224,7 @@ impl Inner {
         state.guests = guests;
     }
 
-    /// Commits `batch` with what others have left so far. The result is that of `batch`, and `logged` is for it.
+    /// Commits `batch` with the batches that others have left so far. The result is that of `batch`, and `logged` is for it.
     fn commit(&self, state: &mut WriteState, batch: &WriteBatch, options: WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         let mut guests = std::mem::take(&mut state.guests);
         // A large batch goes alone, so that a group has at most one of them.
@@ -237,7 +237,7 @@ impl Inner {
         result
     }
 
-    /// Commits the writes of who took the lead when nobody had it: then nobody waits either.
+    /// Commits the writes of a thread that took the lead when nobody had it: then nobody waits either.
     fn commit_alone(&self, state: &mut WriteState, writes: Writes<'_>, options: WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         self.check_families(state, writes)?;
         self.commit_batches(state, || std::iter::once((writes, options)), logged)
@@ -334,7 +334,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What finds no room is done again as long as something can sink to make some.
+    /// Repeats a step that finds no space as long as a demotion can free some.
     fn or_await_relief<T>(&self, mut step: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match step() {
@@ -367,7 +367,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Appends one record to the active segment. The length of what stood before it, bytes.
+    /// Appends one record to the active segment. Returns the length of the segment before it, bytes.
     fn append<'a, I: Iterator<Item = Writes<'a>>>(
         &self,
         state: &mut WriteState,
@@ -460,8 +460,8 @@ impl Inner {
         })
     }
 
-    /// What is to be run without the lead to sync the active segment: its number, the sync, and the length that it makes durable. Nothing
-    /// if all is synced, which this sees to where the medium cannot sync beside writers.
+    /// Begins a sync of the active segment without the lead: returns its number, the sync, and the length that it makes durable. `None` if
+    /// all is synced; where the medium cannot sync beside writers, this syncs it.
     fn begin_sync(&self, state: &mut WriteState) -> Result<Option<(u64, SyncBeside, u64)>> {
         self.check_writable()?;
         if self.torn_manifest.load(Ordering::Acquire) {

@@ -102,7 +102,7 @@ fn cold_data_that_shrink_end_as_zstd_where_processors_are_free() {
     assert!(auto.report().contains("misses per byte seen"), "{}", auto.report());
 }
 
-/// A load is over soon, and what it began with stays on the level that it ended on. After two seconds it is decided by what there is.
+/// A load is over soon, and its first data stays on the level that it ended on. After two seconds the verdict rests on what is known.
 #[test]
 fn a_verdict_comes_as_soon_as_enough_is_known() {
     let settles = |samples: u64, has_written: bool, idle_is_known: bool, seconds: u64| {
@@ -128,7 +128,7 @@ fn a_verdict_comes_as_soon_as_enough_is_known() {
     }
 }
 
-/// A level that tables only moved to has no use for a verdict, and a free one (the smallest size) would not suit whoever then writes much.
+/// A level that tables only moved to has no use for a verdict, and a free one (the smallest size) would not suit a later load.
 #[test]
 fn a_job_has_the_codec_that_suits_it_from_its_first_table() {
     let (_, auto) = measuring();
@@ -190,7 +190,7 @@ fn what_a_job_brings_counts_once() {
     assert_eq!(known()[1], (70, 0, 0, 0), "the rest was merged away");
 }
 
-/// To the end of the job, however much of it is written.
+/// A burst is one to the end of the job, however much of it is written.
 #[test]
 fn a_burst_is_one_until_it_is_over() {
     let (_, auto) = measuring();
@@ -407,7 +407,7 @@ fn no_processor_is_taken_from_writers() {
     assert_eq!(codec(&auto, LAST), Codec::None, "{}", auto.report());
 }
 
-/// The figure before `unit` in what is said of a level.
+/// The figure before `unit` in the report's line of a level.
 fn said(report: &str, level: usize, unit: &str) -> f64 {
     let line = report.lines().find(|line| line.starts_with(&format!("level {level}:"))).unwrap();
     line.split(unit).next().unwrap().split(' ').next_back().unwrap().parse().unwrap()

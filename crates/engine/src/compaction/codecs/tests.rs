@@ -1,4 +1,4 @@
-//! The choice in situations made up for it.
+//! Tests of the choice in made-up situations.
 
 use super::*;
 
@@ -104,7 +104,7 @@ fn a_wait_has_one_price_whoever_waits() {
     assert_eq!(cost(1.0, 0.4, 20.0), cost(1.0, 20.4, 0.0));
 }
 
-/// Nobody reads, but the next merge will: it decompresses what was written, and reads less of it from the medium.
+/// The next merge reads even where nobody else does: it decompresses written blocks, and reads less of them from the medium.
 #[test]
 fn what_is_written_is_read_by_the_next_merge() {
     let busy = Situation { idle: 0.0, written: 1e9, ..quiet() };

@@ -1,4 +1,4 @@
-//! Merges with two outputs against the history of writes: no reader can tell, whatever went where.
+//! Merges with two outputs against the history of writes: no reader can tell where entries went.
 
 use super::super::collapse::{Rules, collapse};
 use super::super::placing::{Young, keep};
@@ -20,7 +20,7 @@ static NO: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, Default)]
 struct Made {
     entries: Vec<(Entry, Seq)>,
-    /// The times that they go by.
+    /// Times of the entries of their own.
     own_times: Vec<Option<u64>>,
     tombstones: RangeTombstones,
 }
@@ -121,7 +121,7 @@ fn route(sources: &[Level], rules: &Rules<'_>, upper: Option<(Cut, &[Span])>, ta
     router.finish().unwrap()
 }
 
-/// Up to three spans, in order, some of them without a beginning or an end.
+/// Makes up to three spans, in order, some of them without a beginning or an end.
 fn spans(rng: &mut Rng) -> Vec<Span> {
     let mut bounds: Vec<Vec<u8>> = (0..2 * rng.below(4)).map(|_| rng.key()).collect();
     bounds.sort();
@@ -142,7 +142,7 @@ fn spans(rng: &mut Rng) -> Vec<Span> {
 
 struct Case {
     history: Vec<Write>,
-    /// Writes up to the first are in the last level, up to the second they are merged with them; the rest is above.
+    /// Numbers of writes: those up to the first are in the last level, those up to the second are merged with them; the rest is above.
     parts: (usize, usize),
     snapshots: Vec<Seq>,
     operator: Arc<Append>,

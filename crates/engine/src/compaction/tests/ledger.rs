@@ -73,7 +73,7 @@ struct World {
     content: HashMap<u64, Vec<u32>>,
     next_number: u64,
     now: f64,
-    /// When a memtable last filled.
+    /// Time when a memtable last filled.
     filled: f64,
     /// Entries put, and the part of the next one that is done.
     puts: u64,

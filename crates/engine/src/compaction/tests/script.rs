@@ -181,7 +181,7 @@ impl State {
         }
     }
 
-    /// One table of all that a plan reads, and one of what is young in it.
+    /// Makes one table of all that a plan reads, and one of its young data.
     fn made(&mut self, plan: &Plan) -> (Vec<TableInfo>, Vec<TableInfo>) {
         let seqs = || plan.tables().flat_map(|t| [t.min_seq, t.max_seq]);
         let mut table = |bytes: u64, min_seq: u64, max_seq: u64| {

@@ -41,14 +41,14 @@ struct World {
     jobs: Vec<Choice>,
     /// Tables that jobs could not read.
     damaged: HashSet<u64>,
-    /// Most of them.
+    /// Most damaged tables.
     most_damaged: usize,
     loading: bool,
     next_number: u64,
     next_seq: u64,
-    /// One write a second; what passes besides.
+    /// Seconds that passed without a write; each write takes one second.
     idle_seconds: u64,
-    /// When each number was written.
+    /// Times at which numbers were written.
     times: Vec<u64>,
     /// Every third entry goes by a time of its own.
     timed: bool,
@@ -604,7 +604,7 @@ fn a_long_past_stays_within_its_budgets() {
     }
 }
 
-/// On one medium nobody waits for the room that old data takes: it sinks with merges that are made without placement, too.
+/// Old data takes space that nobody waits for on one medium: it sinks with merges that are made without placement, too.
 #[test]
 fn on_one_medium_placement_writes_as_much_as_is_written_without_it() {
     for (seed, overwrites) in [(510, false), (511, true)] {

@@ -371,7 +371,7 @@ fn a_budget_that_does_not_move_fits_the_limit_too() {
     assert_eq!((db.inner.division.memtables() / MIB, db.inner.cache.capacity() / MIB), (153, 38), "four fifths of 192, and the rest");
 }
 
-/// In a process whose memory is limited, or with a budget, they may not grow as the data do.
+/// Indexes and filters may not grow as the data do in a process whose memory is limited, or with a budget.
 #[test]
 fn indexes_and_filters_count_where_memory_is_bounded() {
     let beside = |limit: &str, settings: DbSettings| {

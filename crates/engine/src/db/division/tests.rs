@@ -214,7 +214,7 @@ fn families_that_stated_no_size_follow_a_budget_that_comes_later() {
     assert_eq!(limit_of_a_mebibyte(&db, "own"), 100 << 10);
 }
 
-/// Half of what all memtables may hold can be less than one may be told to have, or more.
+/// Half of the bytes for all memtables may be less than a memtable may have, or more.
 #[test]
 fn a_budget_opens_whatever_half_of_its_memtables_is() {
     let memory = Arc::new(MemoryStore::new());
@@ -284,7 +284,7 @@ fn a_budget_changes_while_the_database_is_open() {
     }
 }
 
-/// Without anybody who writes, a memtable that is too large for a new budget would stay.
+/// A memtable that is too large for a new budget would stay if nobody wrote.
 #[test]
 fn memtables_that_are_too_large_for_a_new_budget_are_flushed() {
     let db = Db::builder().clock(Arc::new(ManualClock::default())).open_store(Arc::new(MemoryStore::new())).unwrap();

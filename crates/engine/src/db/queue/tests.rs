@@ -9,7 +9,7 @@ use shuttle::{sync::atomic::AtomicBool, thread::spawn};
 #[cfg(not(shuttle))]
 use std::sync::atomic::AtomicBool;
 
-/// What the leaders did.
+/// Record of the leaders' commits.
 #[derive(Default)]
 struct Log {
     leading: AtomicBool,
@@ -41,7 +41,7 @@ fn commit_guests(queue: &Queue, log: &Log) {
     }
 }
 
-/// What `Inner::lead` does. The flag is down while the lead may pass to another.
+/// Leads as `Inner::lead` does. The flag is down while the lead may pass to another.
 fn lead(queue: &Queue, log: &Log, own: Option<&WriteBatch>) -> Result<()> {
     let enter = || assert!(!log.leading.swap(true, Ordering::SeqCst), "two leaders");
     let leave = |round| {

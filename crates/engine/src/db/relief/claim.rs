@@ -1,4 +1,4 @@
-//! What running merges may still write to the primary medium, so that no two of them count on the same room.
+//! Space reservations of running merges on the primary medium, so that no two of them count on the same space.
 
 use crate::compaction::{PickEnv, Plan, Young};
 use sinter_storage::store::{Appender, Result};
@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that one merge may still write there.
+/// Bytes that one merge may still write to the primary medium.
 pub type Claim = Arc<AtomicU64>;
 
-/// Those of all that run, each by the first table that it reads.
+/// Space reservations of running merges, keyed by their first input table.
 #[derive(Debug, Default)]
 pub struct Claims(BTreeMap<u64, Claim>);
 
 impl Claims {
-    /// A merge begins that may write so many bytes.
+    /// Adds the reservation of a merge that begins and may write so many bytes.
     pub fn add(&mut self, plan: &Plan, bytes: u64) {
         self.0.extend(plan.tables().next().map(|first| (first.number, Arc::new(AtomicU64::new(bytes)))));
     }
 
-    /// The one of a job, if it merges.
+    /// The reservation of a job, if it merges.
     pub fn of(&self, plan: &Plan) -> Option<Claim> {
         plan.tables().next().and_then(|first| self.0.get(&first.number).cloned())
     }
 
-    /// A job has ended.
+    /// Removes the reservation of a job that has ended.
     pub fn remove(&mut self, plan: &Plan) {
         plan.tables().next().and_then(|first| self.0.remove(&first.number));
     }
@@ -34,14 +34,14 @@ impl Claims {
         self.0.is_empty()
     }
 
-    /// Bytes of all together.
+    /// Bytes of all reservations together.
     pub fn left(&self) -> u64 {
         self.0.values().fold(0, |sum, claim| sum.saturating_add(claim.load(Relaxed)))
     }
 }
 
-/// What a merge may write to the primary medium at most, bytes: no more than it reads, and of what goes to a last level that lies elsewhere
-/// only what is too young for it.
+/// Bytes that a merge may write to the primary medium at most: no more than it reads, and of output to a last level that lies elsewhere
+/// only the part too young for that.
 pub fn most(env: &PickEnv<'_>, plan: &Plan) -> u64 {
     if !env.two_media || plan.output_level + 1 < env.settings.num_levels {
         return plan.bytes();
@@ -51,11 +51,11 @@ pub fn most(env: &PickEnv<'_>, plan: &Plan) -> u64 {
     plan.tables().map(|table| table.bytes.saturating_sub(young.due(table))).fold(0, u64::saturating_add)
 }
 
-/// A file on the primary medium that a merge writes: what is there is free no more, and not claimed any longer.
+/// A file on the primary medium that a merge writes: bytes written there leave its reservation.
 pub struct Claimed {
     /// The file.
     pub file: Box<dyn Appender>,
-    /// The merge's.
+    /// The merge's reservation.
     pub claim: Claim,
 }
 

@@ -1,48 +1,49 @@
-//! How much of its medium a database keeps back for what makes room: plain arithmetic, for the database itself and for whoever tells
-//! people what a medium can hold.
+//! Space that a database reserves on its medium for work that frees space: plain arithmetic, for the database itself and for tools that
+//! tell people what a medium can hold.
 
 use crate::settings::{DbSettings, FamilySettings};
 
-/// Where the medium frees space in units, manifests pin two of them while one is replaced by the next, and logs two others.
+/// Units that a database may pin on a medium that frees space in units: two by manifests while one is replaced by the next, two by logs.
 const PINNED: u64 = 4;
 
-/// A medium holds so many of the largest tables.
+/// Number of the largest tables that a medium holds.
 const PARTS: u64 = 32;
 
-/// A medium that frees space in units holds so many. It is the database's alone, and memtables, their log and merges take a twelfth of it.
+/// Number of the largest tables that a medium of units holds. It is the database's alone, and memtables, their log and merges take a
+/// twelfth of it.
 const PARTS_OF_UNITS: u64 = 128;
 
-/// However small it is, memtables and tables may be so large, bytes.
+/// Bytes that memtables and tables may have however small the medium is.
 const SMALLEST: u64 = 64 << 10;
 
-/// All memtables together are as large as so many of the largest that the medium has room for.
+/// Size of all memtables together, in memtables of the largest size that the medium has space for.
 pub const MEMTABLES: u64 = 2;
 
-/// The log is as long as so many: those that are written to, those that wait for their flush.
+/// Length of the log, in such memtables: those that are written to, and those that wait for their flush.
 pub const LOG: u64 = 4;
 
-/// A merge of a table of level 0 with those below takes as much as so many memtables and tables.
+/// Size of a merge of a table of level 0 with those below, as a multiple of a memtable and a table together.
 pub const MERGED: u64 = 3;
 
-/// Bytes of the one medium that are not for all.
+/// Reserved bytes of the one medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptBack {
-    /// For the units that may be pinned: without a place for its manifest a database ends.
+    /// Reserved for the units that may be pinned: without space for its manifest a database ends.
     pub pinned: u64,
-    /// These, and what the log and flushes need: not for merges.
+    /// `pinned`, and the bytes that the log and flushes need: not for merges.
     pub from_merges: u64,
-    /// These, and what merges need: not for writes.
+    /// `from_merges`, and the bytes that merges need: not for writes.
     pub from_writes: u64,
 }
 
 impl KeptBack {
-    /// For `pinned` bytes in units, for `memtables` in the log and on their way to tables, and for `merged` bytes of merges.
+    /// Reserves `pinned` bytes in units, twice `memtables` for the log and for tables on their way, and `merged` bytes for merges.
     pub fn of(pinned: u64, memtables: u64, merged: u64) -> Self {
         let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
         KeptBack { pinned, from_merges, from_writes: from_merges.saturating_add(merged) }
     }
 
-    /// As much of it as a medium of `size` bytes for files keeps back: no more than a quarter.
+    /// The part of it that a medium of `size` bytes for files reserves: no more than a quarter of the medium.
     pub fn within(self, size: u64) -> Self {
         let (quarter, most) = (size / 4, size / 8);
         if self.from_writes <= quarter {
@@ -51,8 +52,8 @@ impl KeptBack {
         KeptBack { pinned: self.pinned.min(most), from_merges: self.from_merges.min(most), from_writes: quarter }
     }
 
-    /// Of a database with one family and the default settings on a medium of `size` bytes for files in units of `unit`, of which logs and
-    /// manifests hold `held` bytes now.
+    /// Reservation of a database with one family and the default settings on a medium of `size` bytes for files in units of `unit`, of
+    /// which logs and manifests hold `held` bytes now.
     pub fn by_default(size: u64, unit: u64, held: u64) -> Self {
         let (family, largest) = (FamilySettings::default(), largest(size, unit));
         let (memtable, table) = (family.write_buffer_size.min(largest), family.target_file_size_base.min(largest));

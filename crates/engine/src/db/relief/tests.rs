@@ -1,4 +1,4 @@
-//! How much is kept back.
+//! Tests of the reserved space.
 
 use crate::db::Builder;
 use crate::settings::{DbSettings, FamilySettings};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes kept back from merges and from writes in a database of so many families with the default settings, of so many free ones.
+/// Bytes reserved from merges and from writes in a database of so many families with the default settings, with so many bytes free.
 fn kept_back(db_write_buffer_size: u64, families: usize, free: u64) -> (u64, u64) {
     let settings = DbSettings { db_write_buffer_size, max_background_jobs: 0, ..DbSettings::default() };
     let db = Builder::default().settings(settings).open_store(Arc::new(MemoryStore::new())).unwrap();

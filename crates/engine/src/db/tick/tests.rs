@@ -1,4 +1,4 @@
-//! What is due once a second while a job runs.
+//! Tests of the work that is due once a second while a job runs.
 
 use super::super::{DEFAULT_FAMILY, Db};
 use super::*;

@@ -1,4 +1,4 @@
-//! A sync of the log beside writers: what goes on meanwhile, what it makes durable, and who hears of its failure.
+//! A sync of the log beside writers: work that goes on meanwhile, writes that it makes durable, and who hears of its failure.
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
 
@@ -132,7 +132,7 @@ fn a_segment_that_was_given_up_is_not_told_to_the_manifest() {
     assert_eq!(keys(&memory).len(), 1);
 }
 
-/// Another process may open the database when a handle is closed that a failure has ended: nobody may go on writing to it.
+/// A handle that a failure has ended must not write once it is closed: another process may open the database.
 #[test]
 fn who_closes_an_ended_handle_waits_for_a_sync_which_writes_no_more() {
     let (closed, was_closed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -178,7 +178,7 @@ fn syncs_that_come_together_are_one() {
     assert_eq!(keys(&memory).len(), 2);
 }
 
-/// Syncs and writes from all sides; what a sync acknowledged is there after a crash.
+/// Syncs and writes from all sides; acknowledged syncs survive a crash.
 #[test]
 fn what_a_sync_acknowledges_survives() {
     let memory = Arc::new(MemoryStore::new());
