@@ -1,4 +1,4 @@
-//! What other servers do and this one does not, so that whoever asks for it gets a reason: replication, clusters, scripts, modules.
+//! Commands of Redis that this server does not have, each refused with a reason: replication, clusters, scripts, modules.
 
 use super::arguments::is;
 use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, READ, Run, STALE};
@@ -65,7 +65,7 @@ fn role(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// A server that has no master can be told so.
+/// `REPLICAOF`: accepts `NO ONE`, as the server never has a master, and refuses everything else.
 fn replicaof(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if !(is(arguments[1], "no") && is(arguments[2], "one")) {
         return Err(NO_REPLICATION);

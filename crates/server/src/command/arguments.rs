@@ -1,4 +1,4 @@
-//! Reading arguments, with the errors that Redis has for wrong ones.
+//! Parsing of arguments, with Redis's errors for wrong ones.
 
 use super::{Failure, NOT_FLOAT, NOT_INTEGER, NOT_POSITIVE, SYNTAX};
 use crate::number::{parse_double, parse_integer};
@@ -15,12 +15,12 @@ pub(super) fn not_negative(text: &[u8]) -> Result<u64, Failure> {
     u64::try_from(number).map_err(|_| NOT_POSITIVE)
 }
 
-/// An integer, with an error of the caller's.
+/// An integer, or the caller's error.
 pub(super) fn integer_or(text: &[u8], failure: Failure) -> Result<i64, Failure> {
     parse_integer(text).ok_or(failure)
 }
 
-/// An integer whose negation is one, too.
+/// An integer other than `i64::MIN`, so that it can be negated.
 pub(super) fn count(text: &[u8]) -> Result<i64, Failure> {
     const SMALLEST: Failure = Failure::fixed("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
     integer_or(text, NOT_INTEGER).and_then(|number| if number == i64::MIN { Err(SMALLEST) } else { Ok(number) })
@@ -31,18 +31,18 @@ pub(super) fn double(text: &[u8]) -> Result<f64, Failure> {
     parse_double(text).ok_or(NOT_FLOAT)
 }
 
-/// A number to add something to, or to be added; `None`: it is infinite, and so would be the sum. One that is none is `wrong`.
+/// A number for an exact sum; `None`: it is infinite, and so would be the sum. `wrong`: the error if it is no number.
 pub(super) fn wide(text: &[u8], wrong: Failure) -> Result<Option<Wide>, Failure> {
     let is_infinite = || parse_double(text).is_some_and(f64::is_infinite);
     Wide::parse(text).map_or_else(|| if is_infinite() { Ok(None) } else { Err(wrong) }, |number| Ok(Some(number)))
 }
 
-/// The same word, in capitals or not.
+/// Whether an argument is this word, in capitals or not.
 pub(super) fn is(text: &[u8], word: &str) -> bool {
     text.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// Arguments behind those that a command always has, one after the other.
+/// The optional arguments of a command, one after the other.
 pub(super) struct Rest<'r, 'a> {
     rest: &'r [&'a [u8]],
 }
@@ -64,12 +64,12 @@ impl<'r, 'a> Rest<'r, 'a> {
         self.next().ok_or(SYNTAX)
     }
 
-    /// The number that an option has for an argument.
+    /// The integer argument of an option.
     pub fn integer(&mut self) -> Result<i64, Failure> {
         integer(self.value()?)
     }
 
-    /// How many to take, where nothing but `COUNT n` may follow; 1 without it.
+    /// The number of elements to take, where nothing but `COUNT n` may follow; 1 without it.
     pub fn take_count(&mut self) -> Result<u64, Failure> {
         const COUNT: Failure = Failure::fixed("ERR count should be greater than 0");
         let mut most = None;
@@ -83,16 +83,16 @@ impl<'r, 'a> Rest<'r, 'a> {
         Ok(most.unwrap_or(1))
     }
 
-    /// Arguments that are left.
+    /// Number of arguments that are left.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
 }
 
-/// Arguments up to some place, and from there on.
+/// Arguments up to some index, and those from there on.
 pub(super) type Split<'r, 'a> = (&'r [&'a [u8]], &'r [&'a [u8]]);
 
-/// Keys after a number that says how many they are, and what follows them. `too_many`: there are fewer.
+/// Keys after a number that says how many they are, and the arguments behind them. `too_many`: the error if there are fewer keys.
 pub(super) fn numbered_keys<'r, 'a>(arguments: &'r [&'a [u8]], too_many: Failure) -> Result<Split<'r, 'a>, Failure> {
     const NONE: Failure = Failure::fixed("ERR numkeys should be greater than 0");
     let (number, rest) = arguments.split_first().ok_or(SYNTAX)?;
@@ -101,7 +101,7 @@ pub(super) fn numbered_keys<'r, 'a>(arguments: &'r [&'a [u8]], too_many: Failure
     rest.split_at_checked(number).ok_or(too_many)
 }
 
-/// Positions from `start` up to `end` (included), where negative ones count from the end, as positions up to another (excluded).
+/// Turns `start` up to `end` (included), negative ones counted from the end, into a range whose end is excluded; `None`: it is empty.
 pub(super) fn span(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let from_end = |position: i64| if position < 0 { position.saturating_add(length) } else { position };

@@ -1,4 +1,4 @@
-//! Strings as bits.
+//! Commands for strings as bitmaps.
 
 use super::arguments::{integer, integer_or, is};
 use super::steps::{Task, inside};
@@ -17,7 +17,7 @@ const fn bitmap(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Bitmap, name, arity, run).keys(1, 1, 1)
 }
 
-/// The commands of this family.
+/// The bitmap commands.
 pub(super) const COMMANDS: &[Command] = &[
     bitmap("bitcount", -2, bitcount).flags(READ).since("2.6.0").says("How many bits are set", "O(n), n being the length of the range"),
     bitmap("bitfield", -2, bitfield).flags(WRITE | DENYOOM).since("3.2.0").says(
@@ -44,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Set or clear a bit", "O(1), and O(n) for the first that changes, n being the length of the string"),
 ];
 
-/// The position of a bit. `#n` is that of the n-th field of so many bits, if there are any.
+/// The offset of a bit. With `bits`, `#n` is the offset of the n-th field of that width.
 fn offset(text: &[u8], bits: Option<u32>) -> Result<u64, Failure> {
     let (number, unit) = match (text.strip_prefix(b"#"), bits) {
         (Some(number), Some(bits)) => (number, i64::from(bits)),
@@ -76,7 +76,7 @@ fn bit_at(offset: u64) -> Field {
     Field { is_signed: false, bits: 1, offset }
 }
 
-/// What stands in a field of the string whose length was asked for last.
+/// The number in a field of the string whose length was asked for last.
 fn number_in(context: &mut Context, field: &Field) -> Result<i64, Failure> {
     let part = context.keyspace.string_part(field.start(), field.end())?;
     Ok(field.in_window().get(&part))
@@ -90,7 +90,7 @@ fn getbit(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Positions are those of bits, not of bytes.
+/// Whether positions count bits, not bytes.
 fn is_in_bits(unit: Option<&&[u8]>) -> Result<bool, Failure> {
     match unit {
         Some(word) if is(word, "bit") => Ok(true),
@@ -99,19 +99,19 @@ fn is_in_bits(unit: Option<&&[u8]>) -> Result<bool, Failure> {
     }
 }
 
-/// The bits from `start` up to `end` (included), which count from the end if they are negative, as bits up to another (excluded).
+/// Turns `start` up to `end` (included), negative ones counted from the end, into a range of bits whose end is excluded.
 fn range(start: i64, end: i64, length: u64, in_bits: bool) -> (u64, u64) {
     let unit = if in_bits { 1 } else { 8 };
     let total = (length * 8 / unit).cast_signed();
     let from_start = |position: i64| if position < 0 { position.saturating_add(total).max(0) } else { position };
     let (start, end) = (from_start(start), from_start(end).min(total - 1));
-    // A string without a byte has an end before its start.
+    // In an empty string the end lies before the start.
     let bits = |position: i64| u64::try_from(position).unwrap_or(0).saturating_mul(unit);
     (bits(start), bits(end + 1))
 }
 
-/// A reader of the bytes that hold a range of bits of the string whose length was asked for last, and its first byte; `None`: the range is
-/// short enough to be read at once.
+/// A reader of the bytes that hold a range of bits of the string whose length was asked for last, and the offset of its first byte; `None`:
+/// the range is short enough to be read at once.
 fn reader_of_many(context: &mut Context, (from, to): (u64, u64)) -> Result<Option<(StringReader, u64)>, Failure> {
     let (from, to) = (from / 8, to.div_ceil(8));
     if !context.is_long(to.saturating_sub(from)) {
@@ -163,7 +163,7 @@ fn bitpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     let (db, key) = (context.db(), arguments[1]);
     let Some(length) = context.keyspace.string_length(db, key)? else {
-        // Zeros without end.
+        // A missing key is zeros without end.
         context.reply.integer(if bit { -1 } else { 0 });
         return Ok(());
     };
@@ -176,7 +176,7 @@ fn bitpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let in_bits = is_in_bits(unit)?;
     let last = end.map(|end| integer(end)).transpose()?;
     let (from, to) = range(start, last.unwrap_or(-1), length, in_bits);
-    // Where no end was asked for, the string goes on with zeros.
+    // Without an explicit end, the string goes on with zeros.
     let behind = (!bit && last.is_none() && from < to).then_some(to);
     if let Some((reader, at)) = reader_of_many(context, (from, to))? {
         return Err(context.begin(Task::Find { reader, at, bits: (from, to), bit, found: None, behind }, &[]));
@@ -248,7 +248,7 @@ fn combine_in_steps(context: &mut Context, keys: &[&[u8]], operation: Option<Ope
     Err(context.begin(Task::Combine { sources, operation, to }, &watched))
 }
 
-/// What is done to a field.
+/// Change to a field.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     None,
@@ -256,7 +256,7 @@ enum Change {
     Increment(i64),
 }
 
-/// One of the things that a client wants of the fields of a string.
+/// One operation of `BITFIELD`: a field and its change.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     field: Field,
@@ -265,7 +265,8 @@ struct Step {
 }
 
 impl Step {
-    /// Does it; `None`: the number would not fit. What comes with it: the string is another.
+    /// Runs the operation on the bytes of a string. Returns the reply (`None`: the number would not fit), and whether the string has
+    /// changed.
     fn run(&self, bytes: &mut [u8]) -> (Option<i64>, bool) {
         let old = self.field.get(bytes);
         let wanted = match self.change {
@@ -279,7 +280,7 @@ impl Step {
         (Some(if matches!(self.change, Change::Set(_)) { old } else { new }), new != old)
     }
 
-    /// The same in a string, of which it reads and writes what the field touches.
+    /// Runs the operation on a string that is edited in place: reads the bytes of the field, and writes them if they have changed.
     fn run_in(&self, string: &mut StringEdit) -> keyspace::Result<(Option<i64>, bool)> {
         let mut window = [0; TOUCHED];
         let at = self.field.start();
@@ -344,7 +345,7 @@ fn fields(context: &mut Context, arguments: &[&[u8]], may_write: bool) -> Outcom
     let mut found: Vec<Option<i64>> = Vec::with_capacity(steps.len());
     match needed {
         None => {
-            // Also if there are no steps: the key must not hold something else.
+            // Also without any operation: the key must not hold another type.
             context.keyspace.string_length(db, key)?;
             for step in &steps {
                 found.push(Some(number_in(context, &step.field)?));

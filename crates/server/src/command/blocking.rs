@@ -1,9 +1,9 @@
-//! Requests that wait: for a key to change, for a sync, or for their time to be over.
+//! Blocking requests: they wait for a key to change, for a sync, or for their timeout.
 //!
 //! A handler that finds nothing calls [`Session::block`] and writes no reply. From then on the client's further requests wait, and whenever
-//! one of the keys has changed (or, without keys, a sync has ended) the same request is run again. A run that finds nothing changes
-//! nothing and calls [`Session::block`] again, which leaves the client at its place in the queue and its time as it was. In a transaction
-//! nothing waits: it is as if the time were over at once.
+//! one of the keys has changed (or, without keys, a sync has ended) the blocked request is run again. A run that finds nothing changes
+//! nothing and calls [`Session::block`] again, which keeps the client's place in the queue and its deadline. In a transaction no request
+//! waits: the timeout is taken as over at once.
 
 use super::acl::Request;
 use super::arguments::wide;
@@ -14,57 +14,57 @@ use crate::keyspace::{Keyspace, Kind};
 use crate::number::parse_integer;
 use crate::resp::Writer;
 
-/// What a request waits for.
+/// A handler's request to wait.
 #[derive(Debug)]
 pub struct Wait {
-    /// A change of any of them runs the request again; without any, a sync does.
+    /// Keys of which any change runs the request again; without keys, a sync does.
     pub keys: Vec<Vec<u8>>,
-    /// Only while the key holds this; `None`: whatever it holds, and also when it is gone.
+    /// Type that a key has to hold for the request to run again; `None`: any type, or no value at all.
     pub holding: Option<Kind>,
     /// Milliseconds from now; 0: for ever.
     pub timeout_ms: u64,
-    /// What is run again.
+    /// The request that is run again.
     pub request: Vec<Vec<u8>>,
-    /// Writes the reply if the time is over. It gets the request's arguments.
+    /// Writes the reply on timeout. It gets the request's arguments.
     pub on_timeout: Run,
 }
 
-/// A request that waits.
+/// A blocked request.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) request: Vec<Vec<u8>>,
     on_timeout: Run,
-    /// The client wants no reply to it.
+    /// The client wants no reply to the request.
     is_silent: bool,
 }
 
-/// Why a wait is given up.
+/// Why a wait ends without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Its time is over, or somebody says so.
+    /// The deadline has passed, or `CLIENT UNBLOCK TIMEOUT`.
     Timeout,
     /// `CLIENT UNBLOCK ERROR`.
     Error,
 }
 
 impl Session {
-    /// The request waits. The caller has written no reply and changed nothing.
+    /// Asks for the request to wait. The caller has written no reply and changed nothing.
     pub fn block(&mut self, wait: Wait) {
         self.asks = Some(wait);
     }
 
-    /// A request waits; no other may be run before it has its reply.
+    /// Whether a request is blocked; no other may be run before it has its reply.
     pub fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// The key whose change has led to this run of a request that waits.
+    /// The key whose change has led to this run of a blocked request.
     pub fn woken_by(&self) -> Option<&[u8]> {
         self.woken.as_deref()
     }
 }
 
-/// Lets the request wait that has just asked for it.
+/// Blocks the request that has just asked for it.
 pub(super) fn begin(keyspace: &mut Keyspace, session: &mut Session, is_silent: bool) {
     let Some(wait) = session.asks.take() else { return };
     let deadline = (wait.timeout_ms > 0).then(|| keyspace.now().saturating_add(wait.timeout_ms));
@@ -72,15 +72,15 @@ pub(super) fn begin(keyspace: &mut Keyspace, session: &mut Session, is_silent: b
     session.waiting = Some(Waiting { request: wait.request, on_timeout: wait.on_timeout, is_silent });
 }
 
-/// In a transaction: the reply of a command that has asked to wait.
+/// Writes the reply of a command that has asked to wait in a transaction.
 pub(super) fn refuse(context: &mut Context) -> Outcome {
     let Some(wait) = context.session.asks.take() else { return Ok(()) };
     let arguments: Vec<&[u8]> = wait.request.iter().map(Vec::as_slice).collect();
     (wait.on_timeout)(context, &arguments)
 }
 
-/// Runs a request that waits again, because this key has changed, or (`None`) a sync has ended. Afterwards [`Session::is_waiting`] says
-/// whether it still waits.
+/// Runs a blocked request again, because this key has changed, or (`None`) a sync has ended. Afterwards [`Session::is_waiting`] says
+/// whether it is still blocked.
 pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, key: Option<&[u8]>, out: &mut Vec<u8>) -> Ended {
     let Some(waiting) = session.waiting.take() else { return Ended::Open };
     let start = out.len();
@@ -92,7 +92,7 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
     session.is_resumed = true;
     let reply = Writer::new(out, session.protocol);
     let request = Request::new(number, &arguments);
-    // What the user may do can have changed since the wait began.
+    // The user's permissions can have changed since the wait began.
     let allowed = server.allow(keyspace, session, &request).map_err(|refused| refused.failure(request.unit));
     let mut context = Context { keyspace, server, session, reply };
     let ended = match allowed {
@@ -116,7 +116,7 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
     ended
 }
 
-/// Ends a wait without what was waited for.
+/// Ends a wait without a result, and writes the reply for it.
 pub fn give_up(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, reason: Reason, out: &mut Vec<u8>) {
     let Some(waiting) = session.waiting.take() else { return };
     keyspace.unwait(session.id);
@@ -143,15 +143,15 @@ pub(super) fn null_array(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// A request, to be kept.
+/// A copy of a request's arguments.
 pub(super) fn kept(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
     arguments.iter().map(|argument| argument.to_vec()).collect()
 }
 
 const NEGATIVE: Failure = Failure::fixed("ERR timeout is negative");
 
-/// A timeout in seconds, perhaps with a fraction, as milliseconds. As in Redis on x86, one that 64 bits cannot have, infinity too, is
-/// negative.
+/// A timeout in seconds, perhaps with a fraction, as milliseconds. One that exceeds 64 bits, infinity included, counts as negative, as in
+/// Redis on x86.
 pub(super) fn seconds(text: &[u8]) -> Result<u64, Failure> {
     let seconds = wide(text, Failure::fixed("ERR timeout is not a float or out of range"))?.ok_or(NEGATIVE)?;
     let ms = seconds.thousandfold().ok_or(NEGATIVE)?;
@@ -196,7 +196,7 @@ mod tests {
         let mut out = b"before ".to_vec();
         keyspace.set_now(keyspace.now() + 1000);
         resume(&mut keyspace, &mut server, &mut waiting, Some(b"a"), &mut out);
-        // Neither its place nor its time is another.
+        // The place in the queue and the deadline are unchanged.
         assert!(waiting.is_waiting());
         assert_eq!((text(&out), keyspace.next_deadline()), ("before ".into(), Some(keyspace.now() + 500)));
         assert_eq!(say(&mut keyspace, &mut server, &mut other, "RPUSH b x"), ":1|");

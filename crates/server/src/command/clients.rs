@@ -1,4 +1,4 @@
-//! Connections: what is known of them, closing, pausing and waking them, and who is told of all commands.
+//! Connections: their state, closing, pausing and unblocking them, and `MONITOR`.
 
 use super::arguments::{integer, integer_or, is};
 use super::blocking::{Reason, milliseconds};
@@ -41,74 +41,74 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new(Group::Server, "monitor", 1, monitor).flags(ADMIN | NOSCRIPT | LOADING | STALE).says("Be told of all commands", "O(1)"),
 ];
 
-/// What a connection holds for its client, bytes.
+/// Buffers of a connection, bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Buffers {
-    /// Received and not yet handled.
+    /// Received requests that are not yet handled.
     pub input: usize,
-    /// Memory for what is received.
+    /// Memory for received requests.
     pub input_memory: usize,
-    /// To be sent.
+    /// Replies that are not yet sent.
     pub output: usize,
-    /// Memory for what is to be sent.
+    /// Memory for unsent replies.
     pub output_memory: usize,
-    /// Of a transaction that is being put together.
+    /// Queued commands of an open transaction.
     pub queued: usize,
 }
 
 impl Buffers {
-    /// Memory of all of it.
+    /// Memory of all buffers together.
     pub fn held(&self) -> usize {
         self.input_memory + self.output_memory + self.queued
     }
 }
 
-/// What the server knows of a connection, for others to ask.
+/// Properties of a connection that other clients can ask for.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
     /// The session's number.
     pub id: u64,
-    /// Where it comes from.
+    /// Address of the client.
     pub address: String,
-    /// Where it came to.
+    /// Address of the server that the client connected to.
     pub local_address: String,
-    /// The number that the system has for it.
+    /// File descriptor of the connection.
     pub descriptor: i32,
-    /// When it came, unix milliseconds.
+    /// When the client connected, unix milliseconds.
     pub since: u64,
-    /// When it last said something, unix milliseconds.
+    /// When the client last sent something, unix milliseconds.
     pub active: u64,
-    /// What it holds.
+    /// Bytes buffered for the client.
     pub buffers: Buffers,
     /// The client uses the Unix socket.
     pub is_unix: bool,
     /// The client is on the server's machine.
     pub is_local: bool,
-    /// A request of it waits until a pause is over.
+    /// A request of the client waits until a pause is over.
     pub is_postponed: bool,
-    /// The number of its user.
+    /// The number of the client's user.
     pub(super) user: u64,
     user_name: Vec<u8>,
     name: Vec<u8>,
     library: [Vec<u8>; 2],
     db: usize,
     command: (&'static str, &'static str),
-    /// 2 or 3.
+    /// RESP version: 2 or 3.
     protocol: u8,
     is_waiting: bool,
     closes: bool,
     stays: bool,
-    /// Commands of a transaction that is being put together.
+    /// Number of queued commands of an open transaction.
     queued: Option<usize>,
 }
 
 impl Client {
-    /// One that has just come.
+    /// A client that has just connected.
     pub fn new(id: u64, address: String, local_address: String, descriptor: i32, now: u64) -> Self {
         Client { id, address, local_address, descriptor, since: now, active: now, ..Client::default() }
     }
 
-    /// Notes what can be asked about a session.
+    /// Copies the state of a session that other clients can ask for.
     pub(super) fn update(&mut self, session: &Session, active: u64) {
         self.id = session.id;
         self.active = active;
@@ -127,7 +127,7 @@ impl Client {
         }
     }
 
-    /// Notes whose connection it is.
+    /// Sets the user of the connection.
     pub(super) fn set_user(&mut self, number: u64, users: &Users) {
         if self.user != number || self.user_name.is_empty() {
             self.user = number;
@@ -151,7 +151,7 @@ impl Client {
         if set.is_empty() { "N".into() } else { set }
     }
 
-    /// As `CLIENT LIST` has it.
+    /// The line of `CLIENT LIST`.
     pub(super) fn line(&self, keyspace: &Keyspace, server: &Server) -> String {
         let seconds = |since: u64| keyspace.now().saturating_sub(since) / 1000;
         let count = |topic| server.hub.count(self.id, topic);
@@ -191,9 +191,9 @@ impl Client {
 }
 
 impl Session {
-    /// This command of it writes, or ends a transaction that does.
+    /// Whether a command of this client writes, or ends a transaction that does.
     pub fn would_write(&self, command: &Command) -> bool {
-        // Redis keeps what `PFCOUNT` has counted.
+        // `PFCOUNT` counts as a write: Redis stores the result in the key.
         let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE) || command.name == "pfcount";
         let in_transaction =
             || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
@@ -201,27 +201,27 @@ impl Session {
     }
 }
 
-/// Which requests wait, and until when.
+/// `CLIENT PAUSE`: which requests wait, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pause {
-    /// Unix milliseconds.
+    /// End of the pause, unix milliseconds.
     until: u64,
-    /// Not only those that write.
+    /// All requests wait, not only writes.
     all: bool,
 }
 
 impl Pause {
-    /// When it is over, unix milliseconds.
+    /// The end of the pause, unix milliseconds.
     pub fn until(&self) -> u64 {
         self.until
     }
 
-    /// Nothing waits any more.
+    /// Whether the pause is over.
     pub fn is_over(&self, now: u64) -> bool {
         self.until <= now
     }
 
-    /// This request of a client waits.
+    /// Whether a request of a client has to wait.
     pub fn concerns(&self, session: &Session, command: &Command, now: u64) -> bool {
         !self.is_over(now) && (self.all || session.would_write(command))
     }
@@ -342,7 +342,7 @@ fn info(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// A kind of clients. Those of replication are none.
+/// Types of clients. Types for replication do not exist here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Normal,
@@ -386,7 +386,7 @@ fn list(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Which connections are to be closed.
+/// Connections that `CLIENT KILL` closes.
 #[derive(Debug, Default)]
 struct Filter<'a> {
     id: Option<u64>,
@@ -441,10 +441,10 @@ fn kill(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let found: Vec<u64> = all.filter(|client| filter.takes(context, client)).map(|client| client.id).collect();
     for id in &found {
         if *id == context.session.id {
-            // After the reply.
+            // The own connection closes after the reply.
             context.session.closes = true;
         } else {
-            // It takes part in nothing from now on; the network closes it.
+            // The client takes part in nothing from now on; the network closes it.
             context.keyspace.unwait(*id);
             context.server.kill(*id);
         }
@@ -559,7 +559,7 @@ fn monitor(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Tells those who are told of all commands.
+/// Sends the request to the clients in `MONITOR`.
 pub(super) fn tell(context: &mut Context, unit: &Unit, arguments: &[&[u8]]) {
     if unit.flags & ADMIN != 0 || context.session.is_resumed {
         return;

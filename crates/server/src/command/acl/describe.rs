@@ -1,14 +1,14 @@
-//! Users as text: the shortest list of rules that makes the same permissions again.
+//! Users as text: the shortest list of rules that creates the given permissions.
 
 use super::selector::Selector;
 use super::user::User;
 use crate::command::units::{self, CATEGORIES};
 
-/// The rules of a selector for commands. Categories that fit best come first, then the single commands in which they differ.
+/// The command rules of a selector: first the categories that fit best, then the single commands in which the selector differs from them.
 pub(super) fn commands(selector: &Selector) -> Vec<u8> {
     let adds = !selector.is_subtractive();
     let mut rules = vec![if adds { b"-@all".to_vec() } else { b"+@all".to_vec() }];
-    // What the rules so far make, and what of the selector they leave to be said.
+    // Permissions that the rules so far create, and those of the selector that no rule has stated yet.
     let mut made = vec![!adds; units::all().len()];
     let mut left: Vec<bool> = (0..made.len()).map(|number| selector.allows_unit(number)).collect();
     let mut unused: Vec<usize> = (0..CATEGORIES.len()).collect();
@@ -32,8 +32,8 @@ pub(super) fn commands(selector: &Selector) -> Vec<u8> {
     rules.join(&b' ')
 }
 
-/// The place in `unused` of the category most of whose commands are still to be said (to be granted if it `adds`, else to be taken away):
-/// the one with the fewest others, and of those the one with the most.
+/// Index in `unused` of the category that covers most of the commands in `left` (to grant if `adds`, else to take away): the one with the
+/// fewest other commands, and among several of these the one with the most in `left`.
 fn best_category(left: &[bool], unused: &[usize], adds: bool) -> Option<usize> {
     let mut best: Option<(usize, usize, usize)> = None;
     for (place, category) in unused.iter().enumerate() {
@@ -108,14 +108,14 @@ mod tests {
         }
     }
 
-    /// Whatever rules have made a user: the rules that describe it make it again.
+    /// The rules that describe a user create that user again, whatever rules had created it.
     #[test]
     fn descriptions_make_the_same_user() {
         for seed in 0..300 {
             let mut random = Random(seed);
             let mut user = User::default();
             for _ in 0..=random.below(12) {
-                // Some make no sense, and change nothing.
+                // Some rules make no sense and change nothing.
                 let _ = user.apply(rule(&mut random).as_bytes());
             }
             let line = line(b"u", &user);

@@ -1,6 +1,6 @@
-//! Users at rest: a file with a line for each, `user NAME RULE..`.
+//! The ACL file: a line `user NAME RULE..` for each user.
 //!
-//! A file is taken whole or not at all, and written beside the old one before it takes its place.
+//! A file is loaded as a whole or not at all. A new one is written beside the old one and then renamed over it.
 
 use super::selector::{Wrong, has_blanks};
 use super::user::{User, join_selectors};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// Reads the users of a file. The error says all that is wrong with it.
+/// Reads the users of a file. The error lists everything that is wrong with it.
 pub(in crate::command) fn load(path: &Path) -> Result<BTreeMap<Vec<u8>, User>, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("Error loading ACLs, opening file '{}': {error}", path.display()))?;
     parse(&bytes, &path.display().to_string())
@@ -45,7 +45,7 @@ fn parse(bytes: &[u8], path: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
     Err(errors)
 }
 
-/// A user from its rules. Rules about commands that there are not are all told; of others the first, which may be why the rest is wrong.
+/// A user from its rules. Every rule with an unknown command is reported; of other errors only the first, as later ones may follow from it.
 fn user(rules: &[&[u8]], place: &str, errors: &mut String) -> User {
     let mut user = User::default();
     let Ok(rules) = join_selectors(rules) else {
@@ -70,7 +70,7 @@ fn user(rules: &[&[u8]], place: &str, errors: &mut String) -> User {
     user
 }
 
-/// Writes a file of these lines.
+/// Writes an ACL file of these lines.
 pub(in crate::command) fn save(path: &Path, lines: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
     let mut text = Vec::new();
     for line in lines {

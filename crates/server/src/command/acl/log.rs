@@ -1,13 +1,13 @@
-//! What was refused to whom, newest first.
+//! The ACL log: refused requests, newest first.
 
 use std::collections::VecDeque;
 
-/// Refusals that resemble each other within this time are one entry.
+/// Similar refusals within this time share one entry, milliseconds.
 const TOGETHER_MS: u64 = 60_000;
-/// Entries that are looked at for one that resembles.
+/// Newest entries that are searched for a similar one.
 const LOOKED_AT: usize = 10;
 
-/// A refusal, or several that resemble each other.
+/// A refusal, or several similar ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::command) struct Entry {
     pub count: u64,
@@ -15,10 +15,10 @@ pub(in crate::command) struct Entry {
     pub reason: &'static str,
     /// `toplevel` or `multi`.
     pub context: &'static str,
-    /// What was refused.
+    /// The refused command, key, channel, or user name.
     pub object: Vec<u8>,
     pub user: Vec<u8>,
-    /// The last time, unix milliseconds.
+    /// Time of the latest refusal, unix milliseconds.
     pub at: u64,
     /// The client, as `CLIENT LIST` has it.
     pub client: String,
@@ -31,14 +31,14 @@ impl Entry {
     }
 }
 
-/// Refusals.
+/// Refusals, newest first.
 #[derive(Debug, Default)]
 pub(in crate::command) struct Log {
     entries: VecDeque<Entry>,
 }
 
 impl Log {
-    /// Notes a refusal; at most so many entries are kept.
+    /// Notes a refusal, and keeps at most `most` entries.
     pub fn add(&mut self, mut entry: Entry, most: usize) {
         if let Some(known) = self.entries.iter().take(LOOKED_AT).position(|known| known.resembles(&entry)) {
             entry.count += self.entries.remove(known).map_or(0, |known| known.count);

@@ -1,10 +1,10 @@
-//! Who may do what: users, the check of each request, and `ACL`.
+//! Access control: users, the permission check of each request, and `ACL`.
 //!
-//! Reading order: `selector` (rules that are granted together), `user`, `describe` (users as rules again), `log` (what was refused),
-//! `file` (users at rest), this file (all users, and the command).
+//! Reading order: `selector` (rules that are granted together), `user`, `describe` (users as rules again), `log` (refused requests), `file`
+//! (the file of users), this file (all users, and the command).
 //!
-//! A connection keeps the number of its user. Numbers are never given out twice, so what is left of a user who is gone may do nothing, even
-//! before its connection is closed.
+//! A connection keeps the number of its user. Numbers are never reused: a connection of a deleted user may do nothing, even before it is
+//! closed.
 
 mod describe;
 mod file;
@@ -32,10 +32,10 @@ use log::{Entry, Log};
 use selector::{Selector, has_blanks};
 use std::collections::BTreeMap;
 
-/// Bits of a password that `ACL GENPASS` makes, unless told otherwise, and at most.
+/// Bits of a password that `ACL GENPASS` makes by default, and at most.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
-/// Bytes of a name that an error repeats.
+/// Bytes of a name that an error message repeats, at most.
 const REPEATED: usize = 128;
 
 /// The commands of this file.
@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "acl", -2,
     .since("6.0.0")
     .says("Who may do what", "O(n), n being the number of users and rules")];
 
-/// Why a request is not allowed; the later ones got further. A number is the place of the argument.
+/// Why a request is not allowed; later variants got further in the check. The number is the index of the refused argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refused {
     Command,
@@ -62,7 +62,7 @@ impl Refused {
         }
     }
 
-    /// What the client is told.
+    /// The error reply.
     pub fn failure(self, unit: &Unit) -> Failure {
         match self {
             Refused::Command => Failure::new(format!("NOPERM this user has no permissions to run the '{}' command", unit.name)),
@@ -71,7 +71,7 @@ impl Refused {
         }
     }
 
-    /// What was refused.
+    /// The refused command, key, or channel.
     fn object(self, request: &Request) -> Vec<u8> {
         match self {
             Refused::Command => request.unit.name.clone().into_bytes(),
@@ -80,7 +80,7 @@ impl Refused {
     }
 }
 
-/// Commands whose arguments are channels: those from the first place on, one or all, and whether they are patterns.
+/// Commands with channels among their arguments, from the first one on: whether all of them are channels, and whether they are patterns.
 const CHANNELS: &[(&str, bool, bool)] = &[
     ("publish", false, false),
     ("spublish", false, false),
@@ -89,7 +89,7 @@ const CHANNELS: &[(&str, bool, bool)] = &[
     ("psubscribe", true, true),
 ];
 
-/// Which arguments of a command are channels, and whether they are patterns.
+/// Indices of the arguments of a command that are channels, and whether these are patterns.
 fn channels(command: &str, arguments: usize) -> (std::ops::Range<usize>, bool) {
     let found = CHANNELS.iter().find(|(name, ..)| *name == command);
     found.map_or((0..0, false), |(_, all, is_pattern)| (1..if *all { arguments } else { arguments.min(2) }, *is_pattern))
@@ -120,17 +120,17 @@ impl Default for Users {
 }
 
 impl Users {
-    /// Whoever connects is somebody without saying anything.
+    /// Whether connections are authenticated as the default user from the start.
     pub(super) fn is_open(&self) -> bool {
         self.users.get(&DEFAULT).is_some_and(User::is_open)
     }
 
-    /// The default user has no password, whether it is on or off.
+    /// Whether the default user needs no password, be it on or off.
     pub(super) fn needs_no_password(&self) -> bool {
         self.users.get(&DEFAULT).is_some_and(|user| user.needs_no_password)
     }
 
-    /// The default user's password; `None`: none is needed.
+    /// Sets the default user's password; `None`: none is needed.
     pub(super) fn set_default_password(&mut self, password: Option<&[u8]>) {
         if let Some(user) = self.users.get_mut(&DEFAULT) {
             user.set_password(password);
@@ -150,7 +150,7 @@ impl Users {
         self.numbers.get(name).copied()
     }
 
-    /// Whether a user may listen to something.
+    /// Whether a user may listen to a channel or a pattern.
     fn allows_channel(&self, number: u64, channel: &[u8], is_pattern: bool) -> bool {
         self.users.get(&number).is_some_and(|user| user.allows_channel(channel, is_pattern))
     }
@@ -159,7 +159,7 @@ impl Users {
         self.numbers.iter().find(|(_, known)| **known == number).map(|(name, _)| name.as_slice())
     }
 
-    /// The number of the user whose name and password these are. It takes as long if there is no such user.
+    /// The number of the user with this name and password. Takes equally long if there is no such user.
     fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<u64> {
         let number = self.numbers.get(name);
         match number.and_then(|number| self.users.get(number)) {
@@ -171,7 +171,7 @@ impl Users {
         }
     }
 
-    /// Changes a user by rules, or makes it; all of them, or none.
+    /// Changes a user by rules, or creates it. If one rule is wrong, none is applied.
     pub(super) fn set(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), Vec<u8>> {
         let rules = user::join_selectors(rules)
             .map_err(|piece| [b"Unmatched parenthesis in acl selector starting at '", &piece[..], b"'."].concat())?;
@@ -184,7 +184,7 @@ impl Users {
         Ok(())
     }
 
-    /// Makes a user from a line of a configuration: its name and its rules. The default one starts with nothing, too.
+    /// Creates a user from a line of a configuration: its name and its rules. The default user starts with no permissions here, too.
     pub(super) fn define(&mut self, words: &[&[u8]]) -> Result<(), Vec<u8>> {
         let [name, rules @ ..] = words else { return Err(b"user takes a name and rules".to_vec()) };
         if has_blanks(name) {
@@ -214,24 +214,24 @@ impl Users {
         Some(number)
     }
 
-    /// Users as lines of a file, in the order of their names.
+    /// Users as lines of an ACL file, by name.
     pub(super) fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
         self.named().map(|(name, user)| describe::line(name, user))
     }
 
-    /// Whether a user may do what a request asks for. Who is gone may do nothing.
+    /// Whether a user may run a request. A deleted user may run none.
     pub(super) fn check(&self, number: u64, request: &Request) -> Result<(), Refused> {
         self.users.get(&number).map_or(Err(Refused::Command), |user| user.check(request))
     }
 
-    /// The user may do everything.
+    /// Whether a user may do everything.
     pub(super) fn allows_everything(&self, number: u64) -> bool {
         self.users.get(&number).is_some_and(User::allows_everything)
     }
 }
 
 impl Server {
-    /// Whether a request is allowed. What is refused is noted.
+    /// Checks whether a request is allowed. A refused one is noted in the log.
     pub(super) fn allow(&mut self, keyspace: &Keyspace, session: &Session, request: &Request) -> Result<(), Refused> {
         if self.users.allows_everything(session.user) {
             return Ok(());
@@ -242,7 +242,7 @@ impl Server {
         })
     }
 
-    /// Whether a client may run a request and read any key besides, which a request needs that finds keys by what it reads.
+    /// Whether a client may run a request and read every key: requests such as `SORT .. GET` find keys in data that they read.
     pub(super) fn may_read_all(&self, session: &Session, name: &str, arguments: &[&[u8]]) -> bool {
         let Some(number) = units::find(name.as_bytes()) else { return false };
         self.users.users.get(&session.user).is_some_and(|user| user.may_read_all(&Request::new(number, arguments)))
@@ -262,7 +262,7 @@ impl Server {
     }
 }
 
-/// Closes clients. The one who asks gets its reply first.
+/// Closes clients. The one that asks for it gets its reply first.
 fn close_clients(context: &mut Context, is_meant: impl Fn(&Server, &Client) -> bool) {
     let server = &*context.server;
     let meant: Vec<u64> = server.clients.values().filter(|client| is_meant(server, client)).map(|client| client.id).collect();
@@ -270,20 +270,20 @@ fn close_clients(context: &mut Context, is_meant: impl Fn(&Server, &Client) -> b
         if id == context.session.id {
             context.session.closes = true;
         } else {
-            // It takes part in nothing from now on; the network closes it.
+            // The client takes part in nothing from now on; the network closes it.
             context.keyspace.unwait(id);
             context.server.kill(id);
         }
     }
 }
 
-/// Closes the clients of users who are gone.
+/// Closes the clients of deleted users.
 fn close_clients_of(context: &mut Context, gone: &[u64]) {
     context.server.update(context.session, context.keyspace.now());
     close_clients(context, |_, client| gone.contains(&client.user));
 }
 
-/// Closes the clients of a user who listen to what it may not hear any more.
+/// Closes the clients of a user that listen to channels which the user may no longer read.
 fn close_listeners_of(context: &mut Context, user: u64) {
     close_clients(context, |server, client| {
         client.user == user
@@ -294,10 +294,10 @@ fn close_listeners_of(context: &mut Context, user: u64) {
     });
 }
 
-/// Why something is refused, in the order in which it is counted.
+/// Reasons of refusals, in the order in which statistics count them.
 pub(super) const REASONS: [&str; 4] = ["auth", "command", "key", "channel"];
 
-/// Makes a client the user whose name and password these are. `request`: the word it asked with.
+/// Authenticates a client as the user with this name and password. `request`: the command word of the request.
 pub(super) fn authenticate(context: &mut Context, request: &[u8], name: &[u8], password: &[u8]) -> Outcome {
     const WRONG: Failure = Failure::fixed("WRONGPASS invalid username-password pair or user is disabled.");
     match context.server.users.authenticate(name, password) {
@@ -516,7 +516,7 @@ fn acl_file(context: &Context) -> Result<std::path::PathBuf, Failure> {
     if file.is_empty() { Err(NONE) } else { Ok(file.into()) }
 }
 
-/// Users stand in the file alone from now on. All but the default one are new ones, so the clients of the old ones are closed.
+/// Replaces all users by those of the file. All but the default one get new numbers, so the clients of the old ones are closed.
 fn load_file(context: &mut Context) -> Outcome {
     let file = acl_file(context)?;
     let loaded = load(&file).map_err(|errors| Failure::new(format!("ERR {errors}")))?;
@@ -538,7 +538,8 @@ fn save_file(context: &mut Context) -> Outcome {
 }
 
 impl Users {
-    /// Takes these users in the place of all. The default one stays who it is, as new if it is not among them. Says which numbers are gone.
+    /// Replaces all users by these. The default user keeps its number, and is as new if `loaded` lacks it. Returns the numbers that no
+    /// longer exist.
     pub(super) fn replace(&mut self, mut loaded: BTreeMap<Vec<u8>, User>) -> Vec<u64> {
         let gone: Vec<u64> = self.users.keys().copied().filter(|number| *number != DEFAULT).collect();
         let default = loaded.remove(DEFAULT_NAME).unwrap_or_else(User::default_user);

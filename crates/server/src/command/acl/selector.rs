@@ -1,4 +1,4 @@
-//! Rules about commands, keys and channels that are granted together. A user has one such set, and may have more: each request has to be
+//! Selectors: rules about commands, keys and channels that are granted together. A user has one and may have more; each request has to be
 //! allowed by one of them as a whole.
 
 use super::Refused;
@@ -9,7 +9,7 @@ use crate::command::units::{self, Unit};
 use crate::glob;
 use std::collections::BTreeMap;
 
-/// Keys that may be used.
+/// A pattern of keys that may be used, and for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyPattern {
     pub pattern: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct KeyPattern {
 }
 
 impl KeyPattern {
-    /// As a rule.
+    /// The pattern as an ACL rule.
     pub fn rule(&self) -> Vec<u8> {
         let mark: &[u8] = match (self.reads, self.writes) {
             (true, false) => b"%R~",
@@ -29,7 +29,7 @@ impl KeyPattern {
     }
 }
 
-/// Why a rule makes no sense.
+/// Why a rule is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
     Syntax,
@@ -61,18 +61,18 @@ impl Wrong {
     }
 }
 
-/// What is granted together. A new one grants nothing.
+/// Permissions that are granted together. A new selector grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selector {
     pub all_keys: bool,
     pub all_channels: bool,
-    /// Every command was granted and none taken away since.
+    /// Whether every command was granted and none taken away since.
     all_commands: bool,
-    /// It started with every command, so that it is described by what it lacks.
+    /// Whether the rules began with every command; the selector is then described by the commands that it lacks.
     is_subtractive: bool,
-    /// By number of the unit.
+    /// Whether each command or subcommand is granted, by its number in [`units`].
     allowed: Vec<bool>,
-    /// First arguments with which a command that is not granted may be used all the same.
+    /// First arguments with which a command may be used that is not granted otherwise.
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
     pub keys: Vec<KeyPattern>,
     pub channels: Vec<Vec<u8>>,
@@ -93,7 +93,7 @@ impl Default for Selector {
     }
 }
 
-/// Blanks would make a rule two, and a zero byte would end it for others.
+/// Whether a text has blanks or zero bytes, which would split or end a rule in a file.
 pub(super) fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }
@@ -186,7 +186,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Grants a command or a subcommand, or one with a certain first argument.
+    /// Grants a command, a subcommand, or a command with a certain first argument.
     fn grant(&mut self, name: &[u8]) -> Result<(), Wrong> {
         let Some(bar) = name.iter().rposition(|byte| *byte == b'|') else {
             self.set_unit(units::find(name).ok_or(Wrong::Unknown)?, true);
@@ -209,7 +209,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Grants a unit or takes it away, with its subcommands.
+    /// Grants a command or subcommand or takes it away, together with its subcommands.
     pub fn set_unit(&mut self, number: usize, allows: bool) {
         self.first_arguments.remove(&number);
         self.allowed[number] = allows;
@@ -229,17 +229,17 @@ impl Selector {
         self.first_arguments.get(&number).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Every command with every key and channel.
+    /// Whether every command with every key and channel is allowed.
     pub fn allows_everything(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels
     }
 
-    /// Every key may be read.
+    /// Whether every key may be read.
     pub fn reads_all_keys(&self) -> bool {
         self.all_keys || self.keys.iter().any(|known| known.reads && known.pattern == b"*")
     }
 
-    /// Whether it allows a request as a whole.
+    /// Checks a request as a whole.
     pub fn check(&self, request: &Request) -> Result<(), Refused> {
         if !self.allows_command(request) {
             return Err(Refused::Command);
@@ -273,19 +273,20 @@ impl Selector {
         self.keys.iter().any(|known| fits(known) && glob::matches(&known.pattern, name))
     }
 
-    /// What subscribes to a pattern needs that very pattern: no rule can say that all it may match is allowed.
+    /// Whether a channel may be used. A pattern of `PSUBSCRIBE` has to be granted literally, as no rule covers everything that it may
+    /// match.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         let fits = |known: &Vec<u8>| if is_pattern { known == channel } else { glob::matches(known, channel) };
         self.all_channels || self.channels.iter().any(fits)
     }
 }
 
-/// A request, as permissions see it.
+/// A request, as the permission check sees it.
 pub(in crate::command) struct Request<'a> {
     pub number: usize,
     pub unit: &'static Unit,
     pub arguments: &'a [&'a [u8]],
-    /// Found when the first selector asks.
+    /// Filled when the first selector asks.
     keys: std::cell::OnceCell<Vec<Key>>,
 }
 
@@ -294,7 +295,7 @@ impl<'a> Request<'a> {
         Request { number, unit: units::get(number), arguments, keys: std::cell::OnceCell::new() }
     }
 
-    /// Where no keys can be found, the command will refuse its arguments.
+    /// The keys of the request; none if the arguments are malformed, in which case the command refuses them.
     fn keys(&self) -> &[Key] {
         self.keys.get_or_init(|| keyspecs::keys(self.unit.command, self.unit.specs, self.arguments).unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! Access rules over sessions. What a real Redis answers is compared in `tests/access.rs`.
+//! Access rules over sessions. Replies of a real Redis are compared in `tests/access.rs`.
 
 use super::super::tests::Talk;
 
@@ -78,11 +78,11 @@ fn who_is_gone_may_do_nothing() {
     assert_eq!(talk.say(&mut admin, "ACL DELUSER alice nobody"), ":1|");
     assert_eq!(talk.server.killed, [2]);
     assert_eq!(talk.say(&mut alice, "GET a"), "-NOPERM this user has no permissions to run the 'get' command|");
-    // Somebody else of the same name is somebody else.
+    // A new user of the same name is another user.
     talk.say(&mut admin, "ACL SETUSER alice on nopass ~* +@all");
     assert_eq!(talk.say(&mut alice, "GET a"), "-NOPERM this user has no permissions to run the 'get' command|");
     assert_eq!(talk.say(&mut admin, "ACL DELUSER default"), "-ERR The 'default' user cannot be removed|");
-    // Who removes itself hears of it.
+    // A client that deletes its own user still gets the reply.
     let mut bob = talk.client(3);
     talk.say(&mut bob, "AUTH alice x");
     assert_eq!(talk.say(&mut bob, "ACL DELUSER alice"), ":1|");
@@ -94,7 +94,7 @@ fn the_default_user_is_everybody() {
     let mut talk = Talk::new();
     let mut early = talk.client(1);
     assert_eq!(talk.say(&mut early, "CONFIG SET requirepass secret"), "+OK|");
-    // Who was there before stays; who comes has to say who it is.
+    // A client connected before the change stays authenticated; a new one has to authenticate.
     assert_eq!(talk.say(&mut early, "PING"), "+PONG|");
     let mut late = talk.client(2);
     assert_eq!(talk.say(&mut late, "PING"), "-NOAUTH Authentication required.|");
@@ -133,7 +133,7 @@ fn users_are_changed_whole_or_not_at_all() {
         ),
     ] {
         let said = talk.say(&mut admin, line);
-        // Lengths are the writer's affair.
+        // Only the texts of bulk strings are compared, not their lengths.
         let text = |reply: &str| if reply.starts_with('$') { reply.split_once('|').map(|(_, rest)| rest.to_owned()) } else { None };
         assert_eq!(text(&said).unwrap_or(said), text(reply).unwrap_or(reply.into()), "{line}");
     }
@@ -192,12 +192,12 @@ fn keys_that_are_found_by_what_is_read_need_all_keys_to_be_readable() {
     ] {
         assert_eq!(talk.say(&mut alice, line), reply, "{line}");
     }
-    // In a transaction, too.
+    // The checks hold in a transaction, too.
     for line in ["MULTI", "SORT l GET secret_*"] {
         talk.say(&mut alice, line);
     }
     assert_eq!(talk.say(&mut alice, "EXEC"), format!("*1|{get}"));
-    // To write all keys is not enough, and one set of rules has to allow all of it.
+    // Permission to write all keys is not enough, and one selector has to allow the whole request.
     for rules in ["%W~*", "(%R~* +get)", "(~* -sort)"] {
         talk.say(&mut admin, &format!("ACL SETUSER alice resetkeys clearselectors ~l {rules}"));
         assert_eq!(talk.say(&mut alice, "SORT l GET secret_*"), get, "{rules}");
@@ -217,7 +217,7 @@ fn who_listens_to_what_it_may_not_hear_any_more_is_closed() {
         (2, "SUBSCRIBE news.a", "resetchannels &news.a", false),
         (3, "SUBSCRIBE news.a other", "resetchannels &news*", true),
         (4, "SSUBSCRIBE news.a", "resetchannels &other", true),
-        // A pattern is allowed by that very pattern, whatever others match.
+        // A pattern has to be granted literally, whatever other patterns match it.
         (5, "PSUBSCRIBE news*", "resetchannels &news.a", true),
         (6, "PSUBSCRIBE news*", "resetchannels &news* &more", false),
         (7, "PSUBSCRIBE news*", "resetchannels allchannels", false),
@@ -241,14 +241,14 @@ fn who_listens_to_what_it_may_not_hear_any_more_is_closed() {
         assert_eq!(talk.say(&mut alice, line), refused, "{line}");
     }
     assert_eq!(talk.say(&mut alice, "PUBLISH news.b y"), ":0|");
-    // A message that was queued is sent by whoever may send it when the transaction is run.
+    // A queued message is sent only if the user may still send it when the transaction runs.
     talk.say(&mut alice, "MULTI");
     assert_eq!(talk.say(&mut alice, "PUBLISH news.b y"), "+QUEUED|");
     talk.say(&mut admin, "ACL SETUSER alice resetchannels");
     assert!(talk.say(&mut alice, "EXEC").ends_with("no permission to access one of the channels used as arguments|"));
 }
 
-/// Requests whose keys stand where a simpler reading would not look for them.
+/// Requests whose keys stand where a simpler parser would not look for them.
 #[test]
 fn keys_behind_words_are_checked() {
     let mut talk = talk(&["ACL SETUSER alice on nopass ~a ~streams ~store ~d1 +@all"]);

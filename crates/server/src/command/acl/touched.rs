@@ -1,8 +1,8 @@
-//! No command touches a key that the table of key specifications does not name: what rules allow is decided by that table.
+//! No command touches a key that the table of key specifications does not name: that table decides what rules allow.
 //!
 //! Requests of every command that has keys are changed at random, so that options stand where keys do and the other way round, and are run
-//! by somebody who may do everything. The keyspace says which keys were looked for in vain or changed; each must be one that was found
-//! among the arguments, and one that was changed must be one that the request was said to write.
+//! by a user who may do everything. The keyspace reports which keys were looked up in vain or changed. Each must be a key found among the
+//! arguments, and each changed one must be a key that the request was said to write.
 
 use crate::command::tests::Talk;
 use crate::command::{Ended, execute, keyspecs, units};
@@ -196,7 +196,7 @@ const REQUESTS: &[&str] = &[
     "zunionstore a 2 b c weights 1 2 aggregate max",
 ];
 
-/// What is put among the arguments: keys, numbers, and words that mean something to commands whose keys have no fixed place.
+/// Words put among the arguments: keys, numbers, and options of commands whose keys have no fixed place.
 const WORDS: &[&str] = &[
     "a",
     "b",
@@ -255,7 +255,7 @@ const WORDS: &[&str] = &[
     "alpha",
 ];
 
-/// Requests of a command, changed as often as this.
+/// Random changes tried for each request.
 const CHANGES: usize = 150;
 
 fn change(random: &mut Random, words: &mut Vec<&str>) {
@@ -277,7 +277,7 @@ fn number(words: &[&[u8]]) -> Option<usize> {
     units::resolve(units::find(words.first()?)?, words)
 }
 
-/// Some of the keys hold something.
+/// Gives some of the keys a value.
 fn fill(talk: &mut Talk, random: &mut Random) {
     let mut session = talk.client(1);
     talk.say(&mut session, "FLUSHALL");
@@ -302,7 +302,7 @@ fn no_command_touches_a_key_that_is_not_named() {
             change(&mut random, &mut words);
             let line = words.join(" ");
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-            // Keys that `SORT` finds by what it reads are named by nobody; that is tested elsewhere.
+            // Keys that `SORT` finds in data are not among its arguments; another test covers them.
             let Some(number) = number(&words).filter(|_| !line.starts_with("sort") || !line.contains("get")) else { continue };
             let unit = units::get(number);
             let keys = keyspecs::keys(unit.command, unit.specs, &words).unwrap_or_default();
@@ -321,7 +321,7 @@ fn no_command_touches_a_key_that_is_not_named() {
                 let named: Vec<_> = keys.iter().filter(|key| words[key.position] == touched).collect();
                 let (name, said) = (String::from_utf8_lossy(&touched).into_owned(), String::from_utf8_lossy(&out).into_owned());
                 assert!(!named.is_empty(), "{line}: key {name:?} is not named, {change:?}, {said:?}");
-                // Whoever looks for a key finds the one out that has ended.
+                // Looking up an expired key removes it, which also a reader may do.
                 let is_written = matches!(change, Change::Made | Change::Changed | Change::Removed);
                 assert!(!is_written || named.iter().any(|key| key.is_written()), "{line}: key {name:?} is changed, {change:?}, {said:?}");
             }
@@ -330,10 +330,10 @@ fn no_command_touches_a_key_that_is_not_named() {
     assert!(run > REQUESTS.len() * CHANGES / 2, "{run}");
 }
 
-/// Every command with keys is among the requests above, and as it stands there its keys are found.
+/// Every command with keys is among the requests above, and its keys are found in the request as written there.
 #[test]
 fn every_command_with_keys_is_tried() {
-    // What runs scripts is refused, whatever keys it has.
+    // Commands that run scripts are refused, whatever keys they have.
     let is_tried = |unit: &&units::Unit| !unit.specs.is_empty() && !unit.name.starts_with("eval") && !unit.name.starts_with("fcall");
     for unit in units::all().iter().filter(is_tried) {
         if unit.name.starts_with("sp") && unit.name.ends_with("publish") || unit.name.ends_with("subscribe") {

@@ -1,4 +1,4 @@
-//! Users: how they prove who they are, and what they may do.
+//! Users: how they authenticate, and what they may do.
 
 use super::Refused;
 use super::selector::{Request, Selector, Wrong};
@@ -16,11 +16,11 @@ const SKIP_SANITIZE: &str = "skip-sanitize-payload";
 #[derive(Debug, Clone, Default)]
 pub(in crate::command) struct User {
     pub is_on: bool,
-    /// Any password is right.
+    /// Whether any password is accepted.
     pub needs_no_password: bool,
-    /// Kept for those who read it back: what `RESTORE` is given is always checked here.
+    /// Stored only to be read back: the payload of `RESTORE` is always checked here.
     sanitize: Option<&'static str>,
-    /// SHA-256 of each, in hexadecimal digits.
+    /// SHA-256 of each password, in hexadecimal digits.
     passwords: Vec<String>,
     pub(super) root: Selector,
     pub(super) selectors: Vec<Selector>,
@@ -36,7 +36,7 @@ fn check_hash(text: &[u8]) -> Result<String, Wrong> {
     is_hash.then(|| String::from_utf8_lossy(text).into_owned()).ok_or(Wrong::Hash)
 }
 
-/// Compares without telling by its time where the difference is.
+/// Compares in a time that does not depend on where the difference is.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y));
     std::hint::black_box(difference) == 0 && a.len() == b.len()
@@ -47,7 +47,7 @@ impl User {
     pub fn default_user() -> User {
         let mut user = User { is_on: true, needs_no_password: true, ..User::default() };
         for rule in ["+@all", "~*", "&*"] {
-            // These are rules.
+            // Rules that cannot fail.
             let _ = user.root.apply(rule.as_bytes());
         }
         user
@@ -75,7 +75,7 @@ impl User {
         Ok(())
     }
 
-    /// No password is known any more; either none is needed, or none is right.
+    /// Forgets all passwords. Afterwards either none is needed or none is accepted.
     fn set_passwords(&mut self, none_is_needed: bool) {
         self.needs_no_password = none_is_needed;
         self.passwords.clear();
@@ -94,7 +94,7 @@ impl User {
         Ok(())
     }
 
-    /// The one password from now on; `None`: none is needed.
+    /// Replaces all passwords by this one; `None`: none is needed.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.set_passwords(password.is_none());
         if let Some(password) = password {
@@ -102,18 +102,18 @@ impl User {
         }
     }
 
-    /// Everybody is this user who says nothing else.
+    /// Whether clients are authenticated as this user without a password.
     pub fn is_open(&self) -> bool {
         self.is_on && self.needs_no_password
     }
 
-    /// It is on, and this is its password.
+    /// Whether the user is on and this is one of its passwords.
     pub fn accepts(&self, password: &[u8]) -> bool {
         if !self.is_on {
             return false;
         }
         let given = hash(password);
-        // All of them are compared, whichever is right.
+        // All hashes are compared, so that the time does not tell which one matched.
         let is_known = self.passwords.iter().fold(false, |known, hash| known | is_equal(hash.as_bytes(), given.as_bytes()));
         self.needs_no_password || is_known
     }
@@ -127,22 +127,22 @@ impl User {
         [Some(if self.is_on { "on" } else { "off" }), nopass, self.sanitize].into_iter().flatten()
     }
 
-    /// May listen to this.
+    /// Whether the user may listen to a channel or a pattern.
     pub(super) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         std::iter::once(&self.root).chain(&self.selectors).any(|selector| selector.allows_channel(channel, is_pattern))
     }
 
-    /// May do everything.
+    /// Whether the user may do everything.
     pub fn allows_everything(&self) -> bool {
         self.root.allows_everything()
     }
 
-    /// One selector allows a request, and every key to be read.
+    /// Whether one selector allows both the request and reading every key.
     pub fn may_read_all(&self, request: &Request) -> bool {
         std::iter::once(&self.root).chain(&self.selectors).any(|selector| selector.reads_all_keys() && selector.check(request).is_ok())
     }
 
-    /// Whether it may do what a request asks for. Of several reasons against it the one counts that got furthest.
+    /// Checks a request against all selectors. If none allows it, the refusal that got furthest is returned.
     pub fn check(&self, request: &Request) -> Result<(), Refused> {
         let mut worst = Refused::Command;
         for selector in std::iter::once(&self.root).chain(&self.selectors) {
@@ -155,18 +155,17 @@ impl User {
     }
 }
 
-/// The rules between brackets.
+/// A selector from the rules between brackets.
 fn selector(rules: &[u8]) -> Result<Selector, Wrong> {
     let mut selector = Selector::default();
-    // Quotes that do not match hold no rules.
+    // Text with unbalanced quotes has no rules.
     for rule in split_words(rules).unwrap_or_default() {
         selector.apply(&rule)?;
     }
     Ok(selector)
 }
 
-/// Rules as they are to be applied: a selector in brackets that came in pieces is one rule. An error is the piece that opens a bracket
-/// which nothing closes.
+/// Joins the pieces of a selector in brackets into one rule. The error is a piece with an opening bracket that nothing closes.
 pub(super) fn join_selectors(pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
     let mut rules: Vec<Vec<u8>> = Vec::with_capacity(pieces.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;
