@@ -1,4 +1,4 @@
-//! The connection: greeting, authentication, names.
+//! Commands about the connection: greeting, authentication, names.
 
 use super::acl::authenticate;
 use super::arguments::{Rest, integer_or, is};
@@ -9,14 +9,14 @@ use crate::resp::Protocol;
 
 const NAME: Failure = Failure::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
 
-/// The version of Redis whose commands and replies these are.
+/// The version of Redis whose commands and replies are implemented.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
 const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Connection, name, arity, run).flags(FAST | LOADING | STALE | NOSCRIPT)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).says("Authenticate", "O(1)"),
     connection("echo", 2, echo).flags(FAST | LOADING | STALE).says("The argument", "O(1)"),
@@ -136,7 +136,7 @@ fn hello(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// What `HELLO` answers.
+/// Writes the reply of `HELLO`.
 fn greet(context: &mut Context) {
     let reply = &mut context.reply;
     reply.map(7);

@@ -1,5 +1,4 @@
-//! `DEBUG`: looking into values, and what tests of clients and servers ask for; refused unless the server was told to allow it. And
-//! `LOLWUT`.
+//! `DEBUG`: a look into values, and what tests of clients and servers need; refused unless the configuration allows it. And `LOLWUT`.
 
 use super::arguments::{integer, integer_or, is};
 use super::configuration::{self, Allowed};
@@ -26,17 +25,17 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("The version of Redis that this server is like", "O(1)"),
 ];
 
-/// Bytes that `POPULATE` writes at most: they are one command's, and so in memory until it ends.
+/// Bytes that one `POPULATE` writes at most: the writes of a command stay in memory until it ends.
 const POPULATED_MAX: u64 = 512 << 20;
 
-/// Redis's own example.
+/// The number in Redis's reply to `DEBUG PROTOCOL double`.
 #[expect(clippy::approx_constant, reason = "it is no approximation of pi")]
 const DOUBLE: f64 = 3.141;
 
-/// What a word behind `DEBUG` stands for.
+/// A subcommand of `DEBUG`.
 struct Action {
     name: &'static str,
-    /// Arguments behind it, for people, and how many they may be.
+    /// Arguments behind the subcommand, for people, and how many they may be.
     arguments: &'static str,
     count: RangeInclusive<usize>,
     run: fn(&mut Context, &[&[u8]]) -> Outcome,
@@ -130,14 +129,14 @@ fn error(_: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Err(Failure::new(arguments[0]))
 }
 
-/// What was committed is in tables then, and out of the log and the memtables. Writes of this turn are not yet committed, and stay.
+/// `DEBUG RELOAD`: flushes committed data from the log and the memtables to tables. Uncommitted writes of this event-loop iteration stay.
 fn reload(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.keyspace.db().flush().map_err(Error::from)?;
     context.reply.ok();
     Ok(())
 }
 
-/// Bytes of what a key holds: names and values of elements, entries of a stream, or a string.
+/// Bytes of a key's value: names and values of elements, entries of a stream, or a string.
 fn bytes(context: &mut Context, key: &[u8], head: &Collection) -> Result<usize, Failure> {
     let mut bytes = 0;
     match head.kind {
@@ -164,19 +163,19 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let key = arguments[0];
     let head = context.keyspace.find_collection(context.session.db, key)?.ok_or(NO_SUCH_KEY)?;
     let (encoding, bytes) = (encoding(context, key, &head)?, bytes(context, key, &head)?);
-    // It is at no address, and when it was used is not known.
+    // Address and time of last use are not known.
     context.reply.simple(&format!("Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes}"));
     Ok(())
 }
 
 fn populate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    // Of all that DEBUG does, this alone writes.
+    // The only action of `DEBUG` that writes.
     check_append_log(context.server)?;
     let positive = |text: &[u8]| u64::try_from(integer_or(text, NOT_POSITIVE)?).map_err(|_| NOT_POSITIVE);
     let count = positive(arguments[0])?;
     let prefix = arguments.get(1).copied().unwrap_or(b"key");
     let size = arguments.get(2).map_or(Ok(0), |text| positive(text))?;
-    // A key has at most twenty digits, and an entry costs something, too.
+    // A key has at most twenty digits; the rest of the 100 bytes is for the entry's overhead.
     if size.saturating_add(prefix.len() as u64 + 100).saturating_mul(count) > POPULATED_MAX {
         return Err(Failure::fixed("ERR that is more than 512 MiB"));
     }
@@ -272,7 +271,7 @@ fn sleep(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Versions that had a picture to show get no other one here.
+/// The version of Redis, without the picture that some versions add.
 fn lolwut(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if let [_, word, version, ..] = arguments
         && is(word, "version")

@@ -1,4 +1,4 @@
-//! Digests of values, as `DEBUG DIGEST` of Redis has them: the same for the same data, however they came to be and are kept.
+//! Digests of values, as Redis's `DEBUG DIGEST` computes them: equal for equal data, however it was written and is stored.
 
 use super::{Context, Failure};
 use crate::keyspace::{Collection, DATABASES, EntryId, Kind, decode_score, fields};
@@ -6,33 +6,33 @@ use crate::number::format_double;
 use crate::sha1::{DIGEST, sha1};
 use std::ops::ControlFlow;
 
-/// Keys that are looked at at once.
+/// Keys looked at together.
 const AT_ONCE: usize = 1000;
 
-/// What has been digested so far.
+/// A digest in progress.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digest([u8; DIGEST]);
 
 impl Digest {
-    /// Adds bytes that are in no order.
+    /// Adds bytes whose order does not matter.
     fn add(&mut self, bytes: &[u8]) {
         self.0.iter_mut().zip(sha1(bytes)).for_each(|(to, from)| *to ^= from);
     }
 
-    /// Adds bytes behind those before.
+    /// Adds bytes whose order matters.
     fn append(&mut self, bytes: &[u8]) {
         self.add(bytes);
         self.0 = sha1(&self.0);
     }
 
-    /// In hexadecimal digits.
+    /// The digest in hexadecimal digits.
     pub fn text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Adds what a key holds.
+    /// Adds the value of a key.
     fn append_value(&mut self, context: &mut Context, db: usize, key: &[u8], head: &Collection) -> Result<(), Failure> {
-        // Redis's number of the type; 5 is that of modules.
+        // Redis's number of the type; 5 is the type of modules.
         let number = if head.kind == Kind::Stream { 6 } else { head.kind as u32 };
         self.append(&number.to_be_bytes());
         let mut damage = None;
@@ -78,7 +78,7 @@ impl Digest {
     }
 }
 
-/// The digest of what a key holds; zeros if there is no such key.
+/// The digest of a key's value; zeros if there is no such key.
 pub(super) fn of_value(context: &mut Context, key: &[u8]) -> Result<Digest, Failure> {
     let (db, mut digest) = (context.session.db, Digest::default());
     if let Some(head) = context.keyspace.find_collection(db, key)? {

@@ -1,4 +1,4 @@
-//! Values in Redis's own format, for moving a key from one server to another.
+//! Values in Redis's serialization format, for moving a key from one server to another.
 
 use super::arguments::{Rest, integer, is};
 use super::table::{DANGEROUS, DENYOOM, READ, Run, WRITE};
@@ -53,17 +53,16 @@ fn dump(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// What `RESTORE` may be told.
+/// Options of `RESTORE`.
 #[derive(Default)]
 struct Options {
     replaces: bool,
-    /// The time to live is a time of day.
+    /// The time to live is a unix time.
     is_absolute: bool,
 }
 
 impl Options {
-    /// `IDLETIME` and `FREQ` say which keys to drop first when memory is short. Here keys are never dropped for that, so they are checked
-    /// and that is all.
+    /// Parses the options. `IDLETIME` and `FREQ` tell Redis which keys to evict first; here no key is evicted, so they are only checked.
     fn parse(words: &[&[u8]]) -> Result<Options, Failure> {
         let mut options = Options::default();
         let (mut idles, mut counts) = (false, false);
@@ -132,7 +131,7 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     ended(context, key, deadline)
 }
 
-/// The key has its value.
+/// Replies after the key got its value, and removes it if its deadline has passed.
 fn ended(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Outcome {
     if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
         context.keyspace.remove(context.session.db, key)?;
@@ -141,7 +140,7 @@ fn ended(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Outcome {
     Ok(())
 }
 
-/// Sets a key to the value of the request if that is a string which is in the keyspace already, in steps; false: it is not.
+/// Sets a key, in steps, to a long string whose payload is already stored in the keyspace; false: the payload is no such string.
 fn restore_string(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Result<bool, Failure> {
     check_key(key)?;
     let Some(upload) = &context.session.uploaded else { return Ok(false) };

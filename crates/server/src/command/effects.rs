@@ -1,9 +1,9 @@
-//! What commands do, as commands that do the same again: for the log beside (`append`).
+//! Effects of commands, logged as commands that repeat them: for the AOF (`append`).
 //!
-//! The keyspace traces which keys a command changes. One that changed nothing is not noted. Most are noted as they came; the table below
-//! has those whose effect depends on more than the data and the request (the time, chance, what is given for options by default), or
-//! that wait. Deadlines are absolute there, and keys that ended are removed by name, before the command that found them so: who runs the
-//! log again lets no key end by itself.
+//! The keyspace traces which keys a command changes. A command that changed nothing is not logged. Most are logged as received; the table
+//! below has those that wait, or whose effect depends on more than the data and the request (the time, chance, defaults of options).
+//! Deadlines are logged as absolute times, and an expired key is logged as removed before the command that found it expired: replaying the
+//! log expires no key by itself.
 
 use super::arguments::is;
 use super::table::WRITE;
@@ -13,39 +13,39 @@ use crate::persist::{SaveError, dump};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Ids and members in one command.
+/// Ids or members in one logged command, at most.
 pub(super) const MANY: usize = 1024;
 
-/// How a command is noted.
+/// Form in which a command is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As it came.
+    /// The request as received.
     Same,
-    /// As it came, whatever was changed.
+    /// The request as received, even if it changed nothing.
     Always,
-    /// As the string that its key holds now.
+    /// The string that the key holds now.
     String,
-    /// As the deadline that its key has now.
+    /// The deadline that the key has now.
     Deadline,
-    /// As the value that its field has now.
+    /// The value that the field has now.
     Field,
-    /// As all that its keys hold now.
+    /// The values that all changed keys hold now.
     Values,
-    /// As one that removes from the key that was changed.
+    /// A command of this name that removes one element from the changed key.
     Pop(&'static str),
-    /// As another command with the arguments from one on, without so many at the end.
+    /// Another command, with the arguments from the first number on, less the second number at the end.
     As(&'static str, usize, usize),
-    /// As an entry with its id.
+    /// The entry with its id.
     Entry,
-    /// As a trim to the length that is left.
+    /// A trim to the current length.
     Trim,
-    /// As what became of pending entries and of the group.
+    /// The current state of the group and of its changed pending entries.
     Pending,
-    /// By itself.
+    /// Nothing: the handler logs its effect itself.
     ByItself,
 }
 
-/// Commands that are not noted as they came.
+/// Commands that are not logged as received.
 const FORMS: &[(&str, Form)] = &[
     ("flushall flushdb swapdb", Form::Always),
     ("set setex psetex incrbyfloat", Form::String),
@@ -72,16 +72,16 @@ static BY_NAME: LazyLock<HashMap<&'static str, Form>> =
 
 fn form(command: &Command, arguments: &[&[u8]]) -> Form {
     match BY_NAME.get(command.name) {
-        // Without options there is nothing that could become something else.
+        // `SET` without options depends on nothing but the request.
         Some(Form::String) if command.name == "set" && arguments.len() == 3 => Form::Same,
         Some(form) => *form,
         None if command.has(WRITE) => Form::Same,
-        // It does more than its flags say.
+        // A command that changes keys although its flags do not say so.
         None => Form::Values,
     }
 }
 
-/// Notes what a command that has just run did.
+/// Logs the effect of a command that has just run.
 pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]], failed: bool) -> Result<(), Failure> {
     let traces = context.keyspace.take_traces();
     if traces.is_empty() && (failed || !command.has(WRITE)) {
@@ -92,7 +92,7 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
         changes.retain(|change| !matches!(change, Trace::Key(of, other) if *of == db && *other == key));
         return note_values(context, &changes, arguments);
     }
-    // A value that came before the log was there is not among the arguments.
+    // A value that was uploaded before the request ran is not among the arguments.
     let form = if context.session.is_uploaded { Form::Values } else { form(command, arguments) };
     if failed || changes.is_empty() && form != Form::Always {
         return Ok(());
@@ -112,7 +112,7 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
         Form::ByItself => {}
         Form::Values => return note_values(context, &changes, arguments),
         _ => {
-            // Those change one key, or groups of streams.
+            // The remaining forms change one key, or groups of streams.
             let key = changes.iter().find_map(|change| if let Trace::Key(db, key) = change { Some((*db, key.as_slice())) } else { None });
             if let Some(key) = key {
                 note_key(context, form, key, arguments)?;
@@ -127,7 +127,7 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
     Ok(())
 }
 
-/// Notes keys that are gone because their time had come; gives the other changes.
+/// Logs the removal of keys that have expired; returns the other changes.
 fn note_expired(server: &mut Server, mut traces: Vec<Trace>) -> Vec<Trace> {
     traces.retain(|trace| {
         let Trace::Expired(db, key) = trace else { return true };
@@ -137,16 +137,16 @@ fn note_expired(server: &mut Server, mut traces: Vec<Trace>) -> Vec<Trace> {
     traces
 }
 
-/// Notes what ended while no command ran.
+/// Logs the removal of keys that expired while no command ran.
 pub fn note_ended(keyspace: &mut Keyspace, server: &mut Server) {
     for trace in keyspace.take_traces() {
         note_expired(server, vec![trace]);
-        // They need not go together.
+        // Each removal may be replayed by itself.
         server.append.end_request();
     }
 }
 
-/// Notes what a changed key has become.
+/// Logs the current state of a changed key.
 fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), arguments: &[&[u8]]) -> Result<(), Failure> {
     let append = &mut context.server.append;
     if let Form::Pop(name) = form {
@@ -194,7 +194,7 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
     Ok(())
 }
 
-/// Whether an `XADD` that has run trims, and where among its arguments the id stands.
+/// Whether an `XADD` that has run trims, and the index of the id among its arguments.
 fn entry_options(arguments: &[&[u8]]) -> (bool, usize) {
     let (mut trims, mut at) = (false, 2);
     while let Some(word) = arguments.get(at) {
@@ -212,7 +212,7 @@ fn entry_options(arguments: &[&[u8]]) -> (bool, usize) {
     (trims, at)
 }
 
-/// Notes all that the changed keys hold. What is too large for that is noted as it came.
+/// Logs the whole values of the changed keys. If one is too large, the request is logged as received.
 fn note_values(context: &mut Context, changes: &[Trace], arguments: &[&[u8]]) -> Result<(), Failure> {
     let mut keys: Vec<(usize, &[u8])> = Vec::new();
     for change in changes {
@@ -245,16 +245,16 @@ fn note_values(context: &mut Context, changes: &[Trace], arguments: &[&[u8]]) ->
     Ok(())
 }
 
-/// A consumer's name, when an entry was delivered, and how often.
+/// A pending entry's consumer, the time of its delivery, and the number of deliveries.
 type Delivery = (Vec<u8>, u64, u64);
 
-/// How an entry is pending.
+/// The delivery of an entry; `None`: it is not pending.
 fn delivery(keyspace: &Keyspace, group: &Group, id: EntryId) -> keyspace::Result<Option<Delivery>> {
     let Some(pending) = keyspace.pending(group, id)? else { return Ok(None) };
     Ok(Some((keyspace.consumer(group, pending.consumer)?.name, pending.delivered, pending.deliveries)))
 }
 
-/// Notes what became of a group: consumers that were made, then what is pending in another way, then up to where it was given entries.
+/// Logs the changes of a group: new consumers, then changed pending entries, then its last delivered id.
 fn note_group(context: &mut Context, trace: &GroupTrace) -> Result<(), Failure> {
     let GroupTrace { db, key, name, .. } = trace;
     let append = &mut context.server.append;

@@ -1,5 +1,5 @@
-//! Messages about changes of keys (`notify-keyspace-events`): what became of a key is noted by the keyspace, what that is called follows
-//! from the command and is said by the tables of this file.
+//! Keyspace notifications (`notify-keyspace-events`): the keyspace records which keys have changed, and the tables of this file give each
+//! change its name, by command.
 
 use super::arguments::is;
 use super::hub::{Hub, Topic};
@@ -10,13 +10,13 @@ use crate::number::parse_integer;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Classes of events, one bit each, in the order in which the configuration shows them. Behind them: by key, by event; and what is looked
-/// for and not found, which `A` does not mean.
+/// Classes of events, one bit each, in the order in which the configuration shows them. The last three: messages by key, by event, and
+/// lookups of missing keys (which `A` does not include).
 const CLASSES: &str = "g$lshzxetdnKEm";
-/// What `A` stands for.
+/// The classes that `A` stands for.
 const ALL: &str = "g$lshzxetd";
 
-/// Of which events there are messages.
+/// The classes of events that are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events(u32);
 
@@ -25,13 +25,13 @@ impl Events {
         CLASSES.find(class).map(|at| 1 << at)
     }
 
-    /// Reads a set of classes; `None`: a letter is none.
+    /// Parses a set of classes; `None`: a letter is no class.
     pub fn parse(text: &str) -> Option<Events> {
         let letters = text.chars().flat_map(|letter| if letter == 'A' { ALL.chars().collect() } else { vec![letter] });
         letters.map(Self::bit).try_fold(0, |all, bit| Some(all | bit?)).map(Events)
     }
 
-    /// As the configuration shows it.
+    /// The set as the configuration shows it.
     pub fn text(self) -> String {
         let has_all = ALL.chars().all(|class| self.has(class));
         let rest = CLASSES.chars().filter(|class| self.has(*class) && !(has_all && (ALL.contains(*class) || *class == 'n')));
@@ -42,16 +42,16 @@ impl Events {
         Self::bit(class).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// There are any messages at all.
+    /// Whether any messages are published.
     pub fn is_on(self) -> bool {
         self.has('K') || self.has('E')
     }
 }
 
-/// A class and the name of the event.
+/// A class and the name of an event.
 type Event = (char, &'static str);
 
-/// Commands whose event has their name, by class.
+/// Commands whose event has the command's name, by class.
 const NAMED_AS_THEY_ARE: &[(char, &[&str])] = &[
     ('$', &["append", "incrbyfloat", "setbit", "setrange", "pfadd"]),
     ('g', &["expire", "persist", "restore"]),
@@ -99,7 +99,7 @@ const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
     ('z', "georadiusstore", &["georadius", "georadiusbymember"]),
 ];
 
-/// What `XGROUP` does to a stream. That a consumer is made is told by itself, as other commands make them, too.
+/// Events of `XGROUP`. Creating a consumer is not among them: the keyspace reports it, as other commands create consumers, too.
 const GROUP_EVENTS: &[(&str, Event)] = &[
     ("create", ('t', "xgroup-create")),
     ("delconsumer", ('t', "xgroup-delconsumer")),
@@ -107,7 +107,7 @@ const GROUP_EVENTS: &[(&str, Event)] = &[
     ("setid", ('t', "xgroup-setid")),
 ];
 
-/// Commands that remove a key instead of doing to it what their name says: `del` is all there is to say then.
+/// Commands that may only remove a key, and then publish `del` instead of their own event.
 const ONLY_REMOVED: &[&str] = &[
     "bitop",
     "expire",
@@ -128,7 +128,7 @@ const ONLY_REMOVED: &[&str] = &[
     "zunionstore",
 ];
 
-/// Commands to which a key is a new one even if it replaces another.
+/// Commands whose target counts as a new key even if it replaces another.
 const MADE_ANEW: &[&str] = &["copy", "restore"];
 
 static BY_COMMAND: LazyLock<HashMap<&'static str, Event>> = LazyLock::new(|| {
@@ -137,7 +137,7 @@ static BY_COMMAND: LazyLock<HashMap<&'static str, Event>> = LazyLock::new(|| {
     same.chain(other).collect()
 });
 
-/// The word behind the keys of a command that has their number at a position.
+/// The word behind the keys of a command whose number of keys is at index `number_at`.
 fn word_behind<'a>(arguments: &[&'a [u8]], number_at: usize) -> &'a [u8] {
     let number = arguments.get(number_at).and_then(|text| usize::try_from(parse_integer(text)?).ok());
     number.and_then(|number| arguments.get(number_at.checked_add(number)?.checked_add(1)?)).copied().unwrap_or_default()
@@ -147,7 +147,7 @@ fn is_end(word: &[u8], end: &str, at_end: Event, at_other: Event) -> Event {
     if is(word, end) { at_end } else { at_other }
 }
 
-/// What a command does to one of its keys.
+/// The event of a command for one of its keys.
 fn event(command: &Command, arguments: &[&[u8]], key: &[u8]) -> Option<Event> {
     let third = arguments.get(2).copied().unwrap_or_default();
     Some(match command.name {
@@ -170,7 +170,7 @@ fn event(command: &Command, arguments: &[&[u8]], key: &[u8]) -> Option<Event> {
     })
 }
 
-/// The command sets a deadline with a string.
+/// Whether the command sets a string with a deadline.
 fn sets_deadline(command: &Command, arguments: &[&[u8]]) -> bool {
     let options = ["ex", "px", "exat", "pxat"];
     match command.name {
@@ -180,7 +180,7 @@ fn sets_deadline(command: &Command, arguments: &[&[u8]]) -> bool {
     }
 }
 
-/// The ends at which a command that moves an item puts it and takes it from.
+/// The events of a command that moves a list item: at the end to which it is added, and at the end from which it is taken.
 fn ends(command: &Command, arguments: &[&[u8]]) -> Option<(Event, Event)> {
     let left = |at: usize| arguments.get(at).is_some_and(|word| is(word, "left"));
     let (from_left, to_left) = match command.name {
@@ -209,7 +209,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Of what happens to a key whatever the command is.
+    /// Publishes events that do not depend on the command.
     fn tell_other(&mut self, (db, key, change): &Noted) {
         match change {
             Change::Made => self.tell(('n', "new"), *db, key),
@@ -222,7 +222,7 @@ impl Teller<'_> {
         }
     }
 
-    /// A key that takes the place of another, and the one that gives it up.
+    /// Publishes the events of a key that is renamed or moved: of its new place and of its old one.
     fn tell_moved(&mut self, changes: &[Noted], from: Event, to: Event) {
         let Some(source) = changes.iter().find(|(_, _, change)| *change == Change::Removed) else { return };
         let Some(target) = changes.iter().find(|(_, _, change)| matches!(change, Change::Made | Change::Changed)) else { return };
@@ -231,7 +231,7 @@ impl Teller<'_> {
         self.tell(to, target.0, &target.1);
     }
 
-    /// An item that has gone from one list to another, or to the other end of the same.
+    /// Publishes the events of an item that has moved to another list, or to the other end of its own.
     fn tell_item(&mut self, changes: &[Noted], arguments: &[&[u8]], (push, pop): (Event, Event)) {
         let (Some(source), Some(target)) = (arguments.get(1), arguments.get(2)) else { return };
         let find = |key: &[u8]| changes.iter().find(|(_, changed, _)| changed == key);
@@ -247,7 +247,7 @@ impl Teller<'_> {
     }
 }
 
-/// Commands that write and are told if what they read is not there.
+/// Commands that write, and publish `keymiss` for a missing key that they read.
 const READ_BEFORE_WRITING: &[&str] = &[
     "bitfield",
     "bitop",
@@ -273,24 +273,25 @@ const READ_BEFORE_WRITING: &[&str] = &[
     "zrangestore",
     "zunionstore",
 ];
-/// Commands that read and are not told if it is not there.
+/// Commands that read without publishing `keymiss`.
 const READ_SILENTLY: &[&str] = &["object", "randomkey"];
 
-/// A command that writes asks for what a key holds, instead of only replacing it. `SORT` also asks for keys that nobody has named.
+/// Whether a writing command reads the value of a key, instead of only replacing it. `SORT` also reads keys that are not among its
+/// arguments.
 fn is_read(command: &Command, arguments: &[&[u8]], key: &[u8]) -> bool {
     let keys = keyspecs::keys(command, keyspecs::of(command.name), arguments).unwrap_or_default();
     let mut named = keys.iter().filter(|found| arguments.get(found.position) == Some(&key)).peekable();
     named.peek().is_none()
         || named.any(|key| match command.name {
-            // One that changes bits where they are does not ask for them.
+            // An operation that changes bits in place does not count as reading.
             "bitfield" => !key.is_written(),
-            // Groups are looked for, though nobody learns what is in the stream.
+            // The group is looked up, though the client learns nothing of the stream's entries.
             "xack" | "xautoclaim" | "xclaim" => true,
             _ => key.is_read(),
         })
 }
 
-/// What was removed and made again by one command has been changed. What was missed counts where reading it was asked for.
+/// Merges the removal and creation of a key by one command into a change, and drops misses of keys that the command did not read.
 fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<Noted> {
     let reads = |key: &[u8]| match command.has(READ) {
         true => !READ_SILENTLY.contains(&command.name),
@@ -299,7 +300,7 @@ fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<No
     let counts_each = ["exists", "mget", "touch"].contains(&command.name);
     let mut all: Vec<Noted> = Vec::new();
     for noted in changes {
-        // What was asked for, or removed, is looked for again where it is to be written.
+        // A key that was missed or removed before is missed again when it is written.
         let is_known = |known: &Noted| known.0 == noted.0 && known.1 == noted.1 && matches!(known.2, Change::Missed | Change::Removed);
         if !command.has(READ) && noted.2 == Change::Missed && all.iter().any(is_known) {
             continue;
@@ -314,7 +315,7 @@ fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<No
     all
 }
 
-/// Sends the messages about what a command that has just run has done to keys.
+/// Publishes the events of a command that has just run.
 pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]) {
     let changes = merged(context.keyspace.take_changes(), command, arguments);
     if changes.is_empty() {
@@ -352,7 +353,7 @@ pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]
     }
 }
 
-/// Sends the messages about keys whose time has come.
+/// Publishes the events of expired keys.
 pub fn tell_expired(keyspace: &mut Keyspace, server: &mut Server) {
     let mut teller = Teller { events: server.configuration.events, hub: &mut server.hub };
     for noted in keyspace.take_changes().iter().filter(|(_, _, change)| *change == Change::Expired) {

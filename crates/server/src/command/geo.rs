@@ -1,4 +1,4 @@
-//! Positions on earth: members of a sorted set whose scores are geohashes. A search reads the ranges of scores around its middle.
+//! Positions on earth: members of a sorted set whose scores are geohashes. A search reads the ranges of scores around its center.
 
 use super::arguments::{double, integer, is};
 use super::sorted::{self, Options, Scored};
@@ -19,7 +19,7 @@ const fn geo(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Geo, name, arity, run).keys(1, 1, 1).since("3.2.0")
 }
 
-/// Keys of the older searches: that of the set, and all that are named as destinations, of which the last one counts.
+/// Indices of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: the set, and all destinations, of which the last one counts.
 pub(super) fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let mut at = if is(arguments.first()?, "georadius") { 6 } else { 5 };
     let mut keys = vec![1];
@@ -36,7 +36,7 @@ pub(super) fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     geo("geoadd", -5, geoadd)
         .flags(WRITE | DENYOOM)
@@ -125,7 +125,7 @@ fn geoadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     sorted::add(context, arguments[1], &options, &scored)
 }
 
-/// Replies with what `write` makes of each member's position, if there is one.
+/// Replies with the output of `write` for each member's position; `None`: there is no such member.
 fn each(context: &mut Context, arguments: &[&[u8]], write: impl Fn(&mut Writer, Option<Position>)) -> Outcome {
     let head = context.find(arguments[1], Kind::SortedSet)?;
     context.reply.array(arguments.len() - 2);
@@ -156,7 +156,7 @@ fn geopos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     })
 }
 
-/// A distance with four decimals.
+/// A distance as text, with four decimals.
 fn distance_text(distance: f64) -> String {
     let number = to_integer((distance * 10_000.0).round_ties_even());
     let (sign, size) = (if number < 0 { "-" } else { "" }, number.unsigned_abs());
@@ -180,21 +180,21 @@ fn geodist(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// What the name of a command says about a search.
+/// How a search command takes its center and shape, by the command's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// A position and a distance come first.
+    /// Arguments: a position and a distance.
     Position,
-    /// A member and a distance come first.
+    /// Arguments: a member and a distance.
     Member,
-    /// All is said by options.
+    /// Options.
     Options,
 }
 
-/// What a search is asked for.
+/// Arguments of a search.
 #[derive(Debug, Default)]
 struct Request<'a> {
-    /// Not known if it is a member's and there is no key.
+    /// Center of the search; `None`: it is a member of a key that does not exist.
     middle: Option<Position>,
     from_member: bool,
     from_position: bool,
@@ -202,17 +202,17 @@ struct Request<'a> {
     with_distance: bool,
     with_hash: bool,
     with_position: bool,
-    /// Farthest first, or last; `None`: in no order.
+    /// Order: farthest first (true), nearest first (false), or `None`.
     backward: Option<bool>,
     count: Option<usize>,
-    /// As soon as there are so many it is enough, whichever they are.
+    /// Stop at the first `count` members found, rather than search the nearest ones.
     any: bool,
     stored: Option<&'a [u8]>,
     stores_distance: bool,
 }
 
 impl<'a> Request<'a> {
-    /// Reads the arguments behind the key. `may_store`: options may name a key to store to.
+    /// Parses the arguments behind the key. `may_store`: options may name a key to store the result in.
     fn parse(context: &Context, head: Option<&Collection>, arguments: &[&'a [u8]], by: By, may_store: bool) -> Result<Self, Failure> {
         let mut request = Request::default();
         let mut rest = match (by, arguments) {
@@ -222,7 +222,7 @@ impl<'a> Request<'a> {
                 rest
             }
             (By::Member, [member, radius, unit, rest @ ..]) => {
-                // Without a key there is nothing to be measured from, and all but the options is passed over.
+                // Without a key there is no center, and only the options are checked.
                 if let Some(head) = head {
                     request.middle = Some(of_member(context, head, member)?.ok_or(NO_POSITION)?);
                     request.shape = Some(circle(radius, unit)?);
@@ -241,7 +241,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Options without arguments, of all searches; false: it is none.
+    /// Parses an option without arguments, of all searches; false: it is none.
     fn flag(&mut self, word: &[u8]) -> bool {
         match () {
             () if is(word, "withdist") => self.with_distance = true,
@@ -255,7 +255,7 @@ impl<'a> Request<'a> {
         true
     }
 
-    /// How many are wanted; gives what follows.
+    /// Parses `COUNT`; returns the words behind it.
     fn count<'r>(&mut self, (word, behind): (&[u8], &'r [&'a [u8]])) -> Result<&'r [&'a [u8]], Failure> {
         let [number, behind @ ..] = behind else { return Err(SYNTAX) };
         if !is(word, "count") {
@@ -266,7 +266,7 @@ impl<'a> Request<'a> {
         Ok(behind)
     }
 
-    /// Options of the older searches that have arguments.
+    /// Parses the options with arguments of `GEORADIUS` and `GEORADIUSBYMEMBER`; returns the words behind them.
     fn destination<'r>(&mut self, (word, behind): (&[u8], &'r [&'a [u8]]), may_store: bool) -> Result<&'r [&'a [u8]], Failure> {
         match behind {
             [key, behind @ ..] if may_store && (is(word, "store") || is(word, "storedist")) => {
@@ -278,7 +278,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Options of the newer searches.
+    /// Parses the options with arguments of `GEOSEARCH` and `GEOSEARCHSTORE`; returns the words behind them.
     fn place<'r>(
         &mut self,
         context: &Context,
@@ -317,7 +317,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Refuses what does not go together.
+    /// Refuses combinations of options that do not go together.
     fn check(&self, by: By, name: &[u8]) -> Outcome {
         let exactly_one = |of: &str| Err(Failure::new([b"ERR exactly one of ", of.as_bytes(), b" can be specified for ", name].concat()));
         if self.stored.is_some() && (self.with_distance || self.with_hash || self.with_position) {
@@ -332,7 +332,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The members inside, in the order that is asked for.
+    /// The members inside the shape, in the requested order.
     fn collect(&self, context: &Context, head: &Collection, search: &Search) -> Result<Vec<Found>, Failure> {
         let mut found: Vec<Found> = Vec::new();
         let enough = self.count.filter(|_| self.any).unwrap_or(usize::MAX);
@@ -349,7 +349,7 @@ impl<'a> Request<'a> {
                 if found.len() >= enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
         }
-        // The first so many of no order would be of no use.
+        // `COUNT` without an order takes the nearest members.
         let backward = self.backward.or(if self.count.is_some() && !self.any { Some(false) } else { None });
         match backward {
             Some(false) => found.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
@@ -381,16 +381,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A member that a search has found.
+/// A member found by a search.
 struct Found {
     member: Vec<u8>,
     score: f64,
     position: Position,
-    /// Meters from the middle.
+    /// Meters from the center.
     distance: f64,
 }
 
-/// Does a search. If options say all, the name of the command says whether the members are to be kept, in the key that comes first then.
+/// Runs a search. With [`By::Options`], `may_store` says that the result is stored, in the key that comes first.
 fn search(context: &mut Context, arguments: &[&[u8]], by: By, may_store: bool) -> Outcome {
     let (stored, behind) = if by == By::Options && may_store { (Some(arguments[1]), &arguments[2..]) } else { (None, &arguments[1..]) };
     let head = context.find(behind[0], Kind::SortedSet)?;

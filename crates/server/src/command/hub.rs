@@ -1,22 +1,22 @@
-//! Who listens to what: channels, patterns of channels, shard channels, all commands; and what is to be sent to them.
+//! Subscriptions (channels, patterns of channels, shard channels) and monitors, and the messages to be sent to them.
 //!
-//! A message is encoded once, whoever gets it. It lies here as a [`Post`] until the request that sent it is over; then the network puts
-//! it into the outputs of those whom it is for, before anybody else's request is run. So messages are sent with the replies of their
-//! turn, and are dropped with them if the turn cannot be committed.
+//! A message is encoded once for all its receivers. It waits here as a [`Post`] until its request has ended; then the network puts it into
+//! the outputs of its receivers, before any other request is run. So messages are sent with the replies of their event-loop iteration, and
+//! are dropped with them if the iteration cannot be committed.
 
 use crate::glob;
 use crate::resp::{Protocol, Writer};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// What one can listen to.
+/// Kind of subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// A channel by its name.
     Channel,
-    /// All channels that match.
+    /// All channels that match a pattern.
     Pattern,
-    /// A channel that patterns do not reach.
+    /// A shard channel, which patterns do not reach.
     Shard,
 }
 
@@ -24,19 +24,19 @@ impl Topic {
     const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
 }
 
-/// Something to be sent to a client that has not asked for it.
+/// A message for one client that is no reply.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// The session.
+    /// The receiver's session.
     pub to: u64,
-    /// As RESP2 has it.
+    /// The message in RESP2.
     bytes: Arc<[u8]>,
-    /// RESP3 has a mark of its own for it.
+    /// Whether RESP3 sends it as a push message.
     is_push: bool,
 }
 
 impl Post {
-    /// Appends it to what a client gets.
+    /// Appends the message to a client's output.
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         match self.bytes.split_first() {
             Some((_, rest)) if self.is_push && protocol == Protocol::Resp3 => {
@@ -48,24 +48,24 @@ impl Post {
     }
 }
 
-/// The names that one listens to, and when each was added.
+/// Names that a session subscribes to, each with a number that tells their order.
 type Names = HashMap<Vec<u8>, u64>;
 
-/// All who listen.
+/// All subscriptions and monitors.
 #[derive(Debug, Default)]
 pub struct Hub {
-    /// By [`Topic`] and name.
+    /// Sessions by [`Topic`] and name.
     listeners: [HashMap<Vec<u8>, BTreeSet<u64>>; 3],
-    /// By session, then by [`Topic`].
+    /// Names by session, then by [`Topic`].
     names: HashMap<u64, [Names; 3]>,
-    /// Sessions that are told of all commands.
+    /// Sessions in `MONITOR`.
     monitors: BTreeSet<u64>,
     posts: Vec<Post>,
     added: u64,
 }
 
 impl Hub {
-    /// A session listens to this from now on, if it did not before.
+    /// Subscribes a session to a name.
     pub fn add(&mut self, session: u64, topic: Topic, name: &[u8]) {
         self.added += 1;
         let names = &mut self.names.entry(session).or_default()[topic as usize];
@@ -73,7 +73,7 @@ impl Hub {
         self.listeners[topic as usize].entry(name.to_vec()).or_default().insert(session);
     }
 
-    /// A session does not listen to this any more.
+    /// Ends a session's subscription to a name.
     pub fn remove(&mut self, session: u64, topic: Topic, name: &[u8]) {
         let Some(names) = self.names.get_mut(&session) else { return };
         names[topic as usize].remove(name);
@@ -89,7 +89,7 @@ impl Hub {
         }
     }
 
-    /// A session is gone, or as new.
+    /// Forgets a session that has ended or was reset.
     pub fn leave(&mut self, session: u64) {
         self.monitors.remove(&session);
         for topic in Topic::ALL {
@@ -99,7 +99,7 @@ impl Hub {
         }
     }
 
-    /// What a session listens to, in the order in which it was added.
+    /// Names that a session subscribes to, in the order of subscription.
     pub fn names(&self, session: u64, topic: Topic) -> Vec<Vec<u8>> {
         let Some(names) = self.names.get(&session) else { return Vec::new() };
         let mut all: Vec<(&u64, &Vec<u8>)> = names[topic as usize].iter().map(|(name, added)| (added, name)).collect();
@@ -107,34 +107,34 @@ impl Hub {
         all.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// To how much a session listens.
+    /// Number of names that a session subscribes to.
     pub fn count(&self, session: u64, topic: Topic) -> usize {
         self.names.get(&session).map_or(0, |names| names[topic as usize].len())
     }
 
-    /// A session listens to something.
+    /// Whether a session subscribes to anything.
     pub fn is_listening(&self, session: u64) -> bool {
         self.names.contains_key(&session)
     }
 
-    /// What anybody listens to, in order.
+    /// Names with at least one subscriber, sorted.
     pub fn all(&self, topic: Topic) -> Vec<&[u8]> {
         let mut all: Vec<&[u8]> = self.listeners[topic as usize].keys().map(Vec::as_slice).collect();
         all.sort_unstable();
         all
     }
 
-    /// How many listen to this.
+    /// Number of subscribers of a name.
     pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
         self.listeners[topic as usize].get(name).map_or(0, BTreeSet::len)
     }
 
-    /// Anybody listens to anything that [`Hub::publish`] can reach.
+    /// Whether [`Hub::publish`] can reach anybody.
     pub fn has_listeners(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// Sends a message to those who listen to a channel, shard channel, or pattern that matches the channel; says how many they are.
+    /// Sends a message to the subscribers of a channel, shard channel, or pattern that matches the channel; returns their number.
     pub fn publish(&mut self, topic: Topic, channel: &[u8], message: &[u8]) -> usize {
         let before = self.posts.len();
         if let Some(sessions) = self.listeners[topic as usize].get(channel) {
@@ -151,38 +151,38 @@ impl Hub {
         self.posts.len() - before
     }
 
-    /// A session is told of all commands from now on.
+    /// Makes a session a monitor, which sees all commands.
     pub fn monitor(&mut self, session: u64) {
         self.monitors.insert(session);
     }
 
-    /// A session is told of all commands.
+    /// Whether a session is a monitor.
     pub fn is_monitor(&self, session: u64) -> bool {
         self.monitors.contains(&session)
     }
 
-    /// Somebody is told of all commands.
+    /// Whether there is any monitor.
     pub fn has_monitors(&self) -> bool {
         !self.monitors.is_empty()
     }
 
-    /// Tells those who are told of all commands.
+    /// Sends a line to all monitors.
     pub fn tell(&mut self, line: &[u8]) {
         let bytes: Arc<[u8]> = line.into();
         self.posts.extend(self.monitors.iter().map(|to| Post { to: *to, bytes: bytes.clone(), is_push: false }));
     }
 
-    /// Something waits to be sent.
+    /// Whether messages wait to be sent.
     pub fn has_posts(&self) -> bool {
         !self.posts.is_empty()
     }
 
-    /// All that waits to be sent.
+    /// Takes all messages that wait to be sent.
     pub fn take(&mut self) -> Vec<Post> {
         std::mem::take(&mut self.posts)
     }
 
-    /// What waits to be sent to one session.
+    /// Takes the messages that wait to be sent to one session.
     pub fn take_own(&mut self, session: u64) -> Vec<Post> {
         if !self.names.contains_key(&session) {
             return Vec::new();

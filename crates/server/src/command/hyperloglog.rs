@@ -1,4 +1,4 @@
-//! Counts of distinct elements.
+//! Commands for HyperLogLogs, which estimate numbers of distinct elements.
 
 use super::arguments::is;
 use super::table::{ADMIN, DANGEROUS, DENYOOM, FAST, READ, Run, WRITE};
@@ -22,7 +22,7 @@ const fn counts(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::HyperLogLog, name, arity, run).keys(1, 1, 1).since("2.8.9")
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     counts("pfadd", -2, pfadd).flags(WRITE | DENYOOM | FAST).says("Count elements", "O(n), n being the number of elements"),
     counts("pfcount", -2, pfcount)
@@ -47,7 +47,7 @@ fn sparse_max(context: &Context) -> usize {
     usize::try_from(context.server.configuration.sparse_hyperloglog).unwrap_or(usize::MAX)
 }
 
-/// The string of a key, if there is one, which must be a count.
+/// The string of a key, if it exists; it must be a HyperLogLog.
 fn find<'c>(context: &'c mut Context, key: &[u8]) -> Result<Option<(&'c [u8], Form)>, Failure> {
     match context.keyspace.string(context.session.db, key)? {
         None => Ok(None),
@@ -55,7 +55,7 @@ fn find<'c>(context: &'c mut Context, key: &[u8]) -> Result<Option<(&'c [u8], Fo
     }
 }
 
-/// The count of a key, to be changed, and whether it was there.
+/// A copy of a key's HyperLogLog, to be changed, and whether the key existed.
 fn sketch(context: &mut Context, key: &[u8]) -> Result<(Sketch, bool), Failure> {
     let sparse_max = sparse_max(context);
     match find(context, key)? {
@@ -64,7 +64,7 @@ fn sketch(context: &mut Context, key: &[u8]) -> Result<(Sketch, bool), Failure> 
     }
 }
 
-/// Writes a count; the key's deadline stays.
+/// Stores a HyperLogLog; the key's deadline stays.
 fn keep(context: &mut Context, key: &[u8], sketch: &[u8]) -> Outcome {
     let deadline = context.find(key, Kind::String)?.and_then(|head| head.deadline);
     context.keyspace.set_string(context.session.db, key, sketch, deadline)?;
@@ -85,7 +85,7 @@ fn pfadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// What all these keys have counted, and whether one of them is dense.
+/// The union of the HyperLogLogs of these keys, and whether one of them is dense.
 fn union(context: &mut Context, keys: &[&[u8]]) -> Result<(Union, bool), Failure> {
     let (mut union, mut is_dense) = (Union::default(), false);
     for key in keys {
@@ -118,7 +118,7 @@ fn pfcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn pfmerge(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    // The target counts, too.
+    // The target is part of the union.
     let (union, is_dense) = union(context, &arguments[1..])?;
     let (mut sketch, _) = sketch(context, arguments[1])?;
     if is_dense {
@@ -133,7 +133,7 @@ fn pfmerge(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Each run of a sparse count: zeros, many zeros, or a value.
+/// The runs of a sparse HyperLogLog as text: zeros, many zeros, or a value.
 fn decoded(string: &[u8]) -> String {
     let mut text = String::new();
     for run in runs(string) {
@@ -178,7 +178,7 @@ fn pfdebug(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Both forms count the same, and well enough, at each power of ten.
+/// Checks that both forms have equal estimates, and precise enough ones, at each power of ten.
 fn pfselftest(context: &mut Context, _: &[&[u8]]) -> Outcome {
     let failed = |what: String| Failure::new(format!("ERR TESTFAILED {what}"));
     let (seed, sparse_max) = (context.keyspace.random(), sparse_max(context));

@@ -1,5 +1,5 @@
-//! `INFO`: what the server says of itself, under the names that Redis has for the like. Figures of things that do not exist here are 0, so
-//! that monitors find what they look for.
+//! `INFO`: the server's figures, under the names of Redis. Figures of features that do not exist here are 0, so that monitoring tools find
+//! them.
 
 use super::arguments::is;
 use super::configuration::percentile_text;
@@ -20,7 +20,7 @@ pub(super) const COMMANDS: &[Command] = &[about("info", -1, info).says("What the
 /// Writes a part of `INFO`.
 type Section = fn(&Context, &mut String) -> std::fmt::Result;
 
-/// Sections in order, and whether they are told unasked.
+/// Sections in order, and whether they are part of `INFO` without arguments.
 const SECTIONS: &[(&str, bool, Section)] = &[
     ("server", true, server),
     ("clients", true, clients),
@@ -83,12 +83,12 @@ fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     none(out, "cluster_connections tracking_clients")
 }
 
-/// Figures of what does not exist here.
+/// Writes figures of absent features as 0.
 fn none(out: &mut String, names: &str) -> std::fmt::Result {
     names.split_ascii_whitespace().try_for_each(|name| write!(out, "{name}:0\r\n"))
 }
 
-/// Bytes for people.
+/// Bytes with a unit, for people.
 fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
     let (mut amount, mut unit) = (bytes as f64, 0);
@@ -99,7 +99,7 @@ fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes}B") } else { format!("{amount:.2}{}", UNITS[unit]) }
 }
 
-/// What is counted as used is what is held for data, and `maxmemory` bounds. The rest of the process is what is resident besides.
+/// `used_memory` is the memory for data, which `maxmemory` bounds; the rest of the process shows only in `used_memory_rss`.
 fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     let held = context.keyspace.memory();
     let used = held.used();
@@ -183,7 +183,7 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// That of a master without replicas.
+/// Figures of a master without replicas.
 fn replication(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n")?;
     write!(out, "master_replid:{}\r\nmaster_replid2:{}\r\n", context.server.run_id, "0".repeat(40))?;
@@ -209,7 +209,7 @@ fn commandstats(context: &Context, out: &mut String) -> std::fmt::Result {
 }
 
 fn errorstats(context: &Context, out: &mut String) -> std::fmt::Result {
-    // What a line is split at must not stand in a name that came from outside.
+    // Separators of the output must not stand in an error code, which may come from a client.
     let safe = |kind: &str| kind.replace(['#', ':', '\n', '\r', '='], "_");
     context.server.records.usage.errors().try_for_each(|(kind, count)| write!(out, "errorstat_{}:count={count}\r\n", safe(kind)))
 }

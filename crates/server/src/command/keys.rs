@@ -1,4 +1,4 @@
-//! Keys, whatever they hold.
+//! Commands for keys of any type.
 
 use super::arguments::{Rest, integer, is};
 use super::encoding::encoding;
@@ -16,7 +16,7 @@ const fn key(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Generic, name, arity, run).keys(1, 1, 1)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     key("copy", -3, copy).keys(1, 2, 1).flags(WRITE | DENYOOM).since("6.2.0").says("Copy a key", "O(n), n being the number of elements"),
     key("del", -2, del).keys(1, -1, 1).flags(WRITE).says("Remove keys", "O(n), n being the number of keys"),
@@ -73,7 +73,7 @@ fn type_of(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Which changes of a deadline are wanted.
+/// Conditions for changing a deadline.
 #[derive(Debug, Default)]
 struct Only {
     none_before: bool,
@@ -103,7 +103,7 @@ impl Only {
         Ok(only)
     }
 
-    /// A key that ends at `old` may end at `new`. No deadline is later than all others.
+    /// Whether a deadline may change from `old` to `new`. A key without a deadline counts as expiring after all others.
     fn allows(&self, old: Option<u64>, new: i64) -> bool {
         let old = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
         !(self.none_before && old.is_some()
@@ -160,7 +160,7 @@ fn persist(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Replies with what `of` makes of a key's deadline; -2: no key, -1: no deadline.
+/// Replies with the result of `of` for a key's deadline; -2: no key, -1: no deadline.
 fn deadline_of(context: &mut Context, key: &[u8], of: impl Fn(u64, u64) -> u64) -> Outcome {
     let now = context.keyspace.now();
     let number = match context.keyspace.find(context.session.db, key)? {
@@ -214,7 +214,7 @@ fn renamenx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// The number of a database.
+/// An index of a database.
 pub(super) fn database(text: &[u8]) -> Result<usize, Failure> {
     let number = integer(text)?;
     usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX)
@@ -254,7 +254,7 @@ fn copy(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Makes a key hold what another holds, a long string in steps.
+/// Copies the value of a key to another key, a long string in steps.
 fn copy_key(context: &mut Context, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool, Failure> {
     let Some(head) = context.keyspace.find(from.0, from.1)? else { return Ok(false) };
     check_key(to.1)?;
@@ -283,7 +283,7 @@ const OBJECT_HELP: &[&str] = &[
     "    Print this help.",
 ];
 
-/// What may be asked of a key.
+/// Subcommands of `OBJECT`.
 const OBJECT_WORDS: [&str; 4] = ["encoding", "freq", "idletime", "refcount"];
 
 fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {

@@ -1,38 +1,37 @@
-//! Which arguments of a command are keys, and what is done to them: one table for all commands of the protocol.
+//! Key specifications: which arguments of a command are keys, and what is done to them; one table for all commands.
 //!
-//! A specification says where the search begins, how far the keys reach from there, and what becomes of them. Access rules,
-//! `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS` all read the same entry. What depends on the arguments (`SET .. GET`) is decided by
-//! [`keys`].
+//! A specification says where the search begins, how far the keys reach from there, and what is done to them. Access rules, `COMMAND
+//! GETKEYS` and `COMMAND GETKEYSANDFLAGS` read one entry. Cases that depend on the arguments (`SET .. GET`) are decided by [`keys`].
 
 use super::{Command, geo, sort, streams_read};
 use crate::number::parse_integer;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The key is read, and nothing of its content changes.
+/// The value is read and not changed.
 const RO: u16 = 1;
-/// Its content is changed.
+/// The value is read and changed.
 const RW: u16 = 1 << 1;
-/// It is replaced, whatever it held.
+/// The value is replaced, whatever it was.
 const OW: u16 = 1 << 2;
-/// It is removed.
+/// The key is removed.
 const RM: u16 = 1 << 3;
-/// Content reaches the client, or another key.
+/// Content of the value reaches the client, or another key.
 const ACCESS: u16 = 1 << 4;
-/// Content is changed.
+/// Content of the value is changed.
 const UPDATE: u16 = 1 << 5;
-/// Content is added, and what is there stays.
+/// Content is added, and existing content stays.
 const INSERT: u16 = 1 << 6;
 /// Content is removed.
 const DELETE: u16 = 1 << 7;
-/// No key at all, though it is found like one.
+/// The argument is no key, though it is found like one.
 const NOT_KEY: u16 = 1 << 8;
-/// Not all such keys can be found this way.
+/// The specification may miss some keys.
 const INCOMPLETE: u16 = 1 << 9;
-/// What is done depends on other arguments.
+/// The flags depend on other arguments.
 const VARIABLE: u16 = 1 << 10;
 
-/// The names of flags, as `COMMAND` has them.
+/// Names of the flags, as `COMMAND` shows them.
 const FLAG_NAMES: &[(u16, &str)] = &[
     (RO, "RO"),
     (RW, "RW"),
@@ -47,30 +46,30 @@ const FLAG_NAMES: &[(u16, &str)] = &[
     (VARIABLE, "variable_flags"),
 ];
 
-/// Where the search begins.
+/// Start of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
-    /// At this argument.
+    /// This argument.
     Index(i32),
-    /// Behind this word, which is looked for from here on (negative: backwards from the end).
+    /// The argument behind this word, which is looked for from this index on (negative: backwards from the end).
     Keyword(&'static str, i32),
-    /// It takes more than a rule.
+    /// Not expressible as a rule.
     Unknown,
 }
 
-/// How far the keys reach.
+/// Extent of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Find {
-    /// Up to this one from where the search begins (negative: counted from the last argument), so many apart. A limit of n: only the first
+    /// Up to this argument, relative to the start (negative: counted from the last argument), with this step. A limit of n: only the first
     /// nth part of the arguments.
     Range(i32, i32, i32),
-    /// A number at the first place says how many there are; the keys start at the second, so many apart.
+    /// Index of the number of keys, index of the first key, and step, all relative to the start.
     Count(i32, i32, i32),
-    /// It takes more than a rule.
+    /// Not expressible as a rule.
     Unknown,
 }
 
-/// Some keys of a command.
+/// A rule that finds some keys of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeySpec {
     flags: u16,
@@ -85,23 +84,23 @@ pub(super) struct Key {
     flags: u16,
 }
 
-/// The names of flags.
+/// Names of flags.
 fn names(flags: u16) -> impl Iterator<Item = &'static str> {
     FLAG_NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
 }
 
 impl Key {
-    /// Whoever runs the command learns content of it.
+    /// Whether the client learns content of the value.
     pub fn is_read(self) -> bool {
         self.flags & ACCESS != 0
     }
 
-    /// Its content changes.
+    /// Whether the value changes.
     pub fn is_written(self) -> bool {
         self.flags & (UPDATE | INSERT | DELETE) != 0
     }
 
-    /// As `COMMAND GETKEYSANDFLAGS` has them.
+    /// Names of the flags, as `COMMAND GETKEYSANDFLAGS` shows them.
     pub fn flag_names(self) -> impl Iterator<Item = &'static str> {
         names(self.flags)
     }
@@ -112,17 +111,17 @@ impl KeySpec {
         KeySpec { flags, begin, find }
     }
 
-    /// As `COMMAND INFO` has them.
+    /// Names of the flags, as `COMMAND INFO` shows them.
     pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
         names(self.flags)
     }
 
-    /// What it finds are keys.
+    /// Whether the arguments found are keys.
     pub fn is_of_keys(&self) -> bool {
         self.flags & NOT_KEY == 0
     }
 
-    /// Nothing is found by it, or not everything.
+    /// Whether the specification may miss keys.
     fn is_partial(&self) -> bool {
         self.flags & INCOMPLETE != 0 || self.begin == Begin::Unknown || self.find == Find::Unknown
     }
@@ -153,7 +152,7 @@ const fn behind(flags: u16, word: &'static str, from: i32) -> KeySpec {
     KeySpec::new(flags, Begin::Keyword(word, from), Find::Range(0, 1, 0))
 }
 
-/// Keys that only the command itself can find.
+/// Keys that only a parser of the command can find.
 const fn unknown(flags: u16) -> KeySpec {
     KeySpec::new(flags, Begin::Unknown, Find::Unknown)
 }
@@ -163,7 +162,7 @@ const fn streams(from: i32) -> KeySpec {
     KeySpec::new(RO | ACCESS, Begin::Keyword("STREAMS", from), Find::Range(-1, 1, 2))
 }
 
-/// Keys and values in turns.
+/// Keys alternating with values.
 const fn pairs(flags: u16) -> KeySpec {
     KeySpec::new(flags, Begin::Index(1), Find::Range(-1, 2, 0))
 }
@@ -172,7 +171,7 @@ const READ: u16 = RO | ACCESS;
 const REPLACE: u16 = OW | UPDATE;
 const TAKE: u16 = RW | ACCESS | DELETE;
 
-/// Specifications, and the commands that have them.
+/// Specifications, and the commands that they belong to.
 const SPECS: &[(&[KeySpec], &str)] = &[
     (
         &[key(READ, 1)],
@@ -237,9 +236,9 @@ pub(super) fn of(name: &str) -> &'static [KeySpec] {
     BY_NAME.get(name).copied().unwrap_or_default()
 }
 
-/// Commands whose keys stand among options: a rule that looks for a word would take what follows a word of that name that is something else
-/// (the group `streams`, say), so these read their arguments as they do when they run. With the reader goes what is done to the first key
-/// and to the others.
+/// Commands whose keys stand among options. A search for a word such as `STREAMS` could find it where it is no option (a group named
+/// `streams`), so these arguments are parsed as for running the command. Each entry has the parser, and the flags of the first key and of
+/// the others.
 type Reader = fn(&[&[u8]]) -> Option<Vec<usize>>;
 const READERS: &[(&str, Reader, u16, u16)] = &[
     ("georadius", geo::radius_keys, READ, REPLACE),
@@ -249,7 +248,7 @@ const READERS: &[(&str, Reader, u16, u16)] = &[
     ("xreadgroup", streams_read::keys, READ, READ),
 ];
 
-/// The keys among the arguments; `None`: they cannot be, with these arguments. `specs` are those of the (sub)command.
+/// The keys among the arguments; `None`: the arguments are malformed. `specs` are those of the command or subcommand.
 pub(super) fn keys(command: &Command, specs: &'static [KeySpec], arguments: &[&[u8]]) -> Option<Vec<Key>> {
     if let Some((_, read, first, others)) = READERS.iter().find(|(name, ..)| *name == command.name) {
         let flags = |at: usize| if at == 0 { *first } else { *others };
@@ -311,7 +310,7 @@ fn positions(find: Find, begin: usize, arguments: &[&[u8]], take: &mut dyn FnMut
     Some(())
 }
 
-/// What is done to the key of `SET` and `BITFIELD` depends on their options.
+/// Flags of the key of `SET` or `BITFIELD`, which depend on the options.
 fn variable(command: &Command, arguments: &[&[u8]]) -> u16 {
     let rest = arguments.get(2..).unwrap_or_default();
     let has = |words: &[&str]| rest.iter().any(|word| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())));
@@ -323,7 +322,7 @@ fn variable(command: &Command, arguments: &[&[u8]]) -> u16 {
     }
 }
 
-/// The first and last key and the distance between keys, as `COMMAND` has had them since before there were specifications.
+/// The first and last key and the step between keys: the older form that `COMMAND` shows beside the specifications.
 pub(super) fn range(specs: &[KeySpec]) -> (i32, i32, i32) {
     let mut all: Option<(i32, i32, i32)> = None;
     for spec in specs {
@@ -331,7 +330,7 @@ pub(super) fn range(specs: &[KeySpec]) -> (i32, i32, i32) {
         let last = if last >= 0 { first + last } else { last };
         all = match all {
             None => Some((first, last, step)),
-            // Ranges that do not follow each other are no range.
+            // Ranges that are not adjacent cannot be joined.
             Some((from, to, 1)) if step == 1 && (to >= 0 && to + 1 == first) => Some((from, last, 1)),
             other => other,
         };
@@ -393,7 +392,7 @@ mod tests {
         assert_eq!(at(behind(REPLACE, "STORE", 6), "georadius k 1 2 3 km store"), None);
     }
 
-    /// Two ways to say where keys are must say the same.
+    /// Both declarations of where keys are have to agree.
     #[test]
     fn specifications_agree_with_ranges() {
         for command in TABLE.iter().flat_map(|family| family.iter()) {

@@ -1,4 +1,4 @@
-//! Moments in which something took long, and `LATENCY`.
+//! Latency events: operations that took long, and `LATENCY`.
 
 use super::arguments::is;
 use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
@@ -7,7 +7,7 @@ use super::{Command, Context, Failure, Group, Outcome, help, units, unknown_subc
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
-/// Moments of one kind that are kept.
+/// Samples kept for each kind of event.
 const SAMPLES: usize = 160;
 
 /// The commands of this file.
@@ -17,24 +17,24 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "latency",
     .since("2.8.13")
     .says("Moments in which something took long", "O(n), n being the number of moments")];
 
-/// A moment: unix seconds, and milliseconds that it took.
+/// A sample: unix seconds, and the duration in milliseconds.
 type Sample = (u64, u64);
 
 #[derive(Debug, Default)]
 struct Series {
     samples: VecDeque<Sample>,
-    /// Of all, the forgotten ones included.
+    /// Longest duration, samples no longer kept included, milliseconds.
     worst: u64,
 }
 
-/// Moments in which something took longer than `latency-monitor-threshold`, by what it was.
+/// Samples of operations longer than `latency-monitor-threshold`, by kind of event.
 #[derive(Debug, Default)]
 pub(super) struct Monitor {
     events: BTreeMap<&'static str, Series>,
 }
 
 impl Monitor {
-    /// Notes that something took so many milliseconds. Of the moments of a second the worst counts.
+    /// Adds a sample of `ms` milliseconds. Each second keeps only its longest one.
     pub fn add(&mut self, event: &'static str, at: u64, ms: u64) {
         let series = self.events.entry(event).or_default();
         series.worst = series.worst.max(ms);
@@ -117,7 +117,7 @@ fn latest(context: &mut Context) {
     }
 }
 
-/// A command stands for itself and its subcommands; what never ran is left out.
+/// A command's name stands for the command and its subcommands; those that never ran are left out.
 fn histograms(context: &mut Context, names: &[&[u8]]) {
     let wanted: Vec<usize> = if names.is_empty() {
         (0..units::all().len()).collect()
@@ -170,7 +170,7 @@ fn doctor(context: &Context) -> String {
     report
 }
 
-/// Heights of a line of a picture, low to high.
+/// Levels of height within a line of a picture, low to high.
 const ROWS: u64 = 4;
 const COLUMNS: usize = 80;
 
@@ -183,7 +183,7 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// The newest moments as columns, and below each, from top to bottom, how long ago it was.
+/// The newest samples as columns, and below each its age, from top to bottom.
 fn graph(name: &str, series: &Series, now: u64) -> String {
     let shown: Vec<Sample> = series.samples.iter().copied().skip(series.samples.len().saturating_sub(COLUMNS)).collect();
     let high = shown.iter().map(|(_, ms)| *ms).max().unwrap_or(0);

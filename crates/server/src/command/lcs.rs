@@ -1,4 +1,4 @@
-//! The longest common subsequence of two strings.
+//! `LCS`: the longest common subsequence of two strings.
 
 use super::arguments::{Rest, is};
 use super::table::READ;
@@ -13,7 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::String, "lcs", -3,
     .since("7.0.0")
     .says("The longest common subsequence of two strings", "O(n*m), n and m being their lengths")];
 
-/// What is asked for.
+/// Options of `LCS`.
 #[derive(Debug, Default)]
 struct Request {
     length: bool,
@@ -42,22 +42,22 @@ impl Request {
     }
 }
 
-/// Lengths of the longest common subsequences of all starts of two strings: of each, only which neighbour has the longer one is kept, so a
-/// bit does where a number would take four bytes.
+/// Table over all pairs of prefixes of two strings. Instead of the length of each pair's longest common subsequence (LCS), it keeps one
+/// bit: which of the two shorter pairs has the longer LCS.
 struct Table<'a> {
     a: &'a [u8],
     b: &'a [u8],
-    /// Of the start of `a` that is one shorter, and not of that of `b`; bits of 64 at once, row by row.
+    /// Bit per pair: shortening the prefix of `a` by one leaves a longer LCS than shortening that of `b`. Row by row, 64 bits in a word.
     longer_above: Vec<u64>,
     length: u32,
 }
 
 impl<'a> Table<'a> {
-    /// `traces`: [`Table::trace`] will be asked.
+    /// `traces`: keep the bits that [`Table::trace`] needs.
     fn new(a: &'a [u8], b: &'a [u8], traces: bool) -> Self {
         let words = if traces { (a.len() * b.len()).div_ceil(64) } else { 0 };
         let mut longer_above = vec![0u64; words];
-        // The row above, which becomes this row from the left on.
+        // Lengths in the row above, which turn into those of this row from the left on.
         let mut row = vec![0u32; b.len() + 1];
         for (i, x) in a.iter().enumerate() {
             let (mut left, mut corner) = (0, 0);
@@ -81,7 +81,7 @@ impl<'a> Table<'a> {
         self.longer_above.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 
-    /// The subsequence, and where its unbroken pieces are in both strings, the last piece first: start in `a`, start in `b`, length.
+    /// The subsequence, and its contiguous pieces in both strings, the last piece first: start in `a`, start in `b`, length.
     fn trace(&self) -> (Vec<u8>, Vec<(usize, usize, usize)>) {
         let (mut text, mut pieces): (Vec<u8>, Vec<(usize, usize, usize)>) = Default::default();
         let (mut i, mut j, mut goes_on) = (self.a.len(), self.b.len(), false);
@@ -115,7 +115,7 @@ fn value(context: &mut Context, key: &[u8]) -> Result<Vec<u8>, Failure> {
 fn lcs(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (a, b) = (value(context, arguments[1])?, value(context, arguments[2])?);
     let request = Request::parse(&arguments[3..])?;
-    // As much as four bytes for each pair would take: what bounds the time here.
+    // Refuses inputs for which Redis's table, four bytes for each pair, would be too large: this bounds the time here.
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);
     if cells.saturating_mul(4) > LONGEST {
         return Err(Failure::fixed("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"));
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A subsequence of both, as long as it is said to be, in pieces that are where they are said to be.
+    /// The trace is a subsequence of both strings, of the stated length, and its pieces are where it says.
     #[test]
     fn traces_are_what_they_say() {
         let mut random = Random(1);

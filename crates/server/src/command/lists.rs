@@ -1,4 +1,4 @@
-//! Lists.
+//! Commands for lists.
 
 use super::arguments::{Rest, integer, integer_or, is, not_negative, numbered_keys, span};
 use super::hashes::size;
@@ -14,7 +14,7 @@ const fn list(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::List, name, arity, run).keys(1, 1, 1)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     list("lindex", 3, lindex).flags(READ).says("The item at a position", "O(1)"),
     list("linsert", 5, linsert)
@@ -86,7 +86,7 @@ fn rpushx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     push(context, arguments, Side::Right, true)
 }
 
-/// Removes items at an end.
+/// Removes up to `most` items at one end.
 pub(super) fn take(context: &mut Context, key: &[u8], side: Side, most: u64) -> Result<Vec<Vec<u8>>, Failure> {
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::List)?;
     let items = context.keyspace.pop(&mut edit, side, most)?;
@@ -137,14 +137,14 @@ pub(super) fn side(text: &[u8]) -> Result<Side, Failure> {
     }
 }
 
-/// The end to remove from and how many items, behind the keys.
+/// Parses the end to remove from and the number of items, behind the keys.
 pub(super) fn side_and_count(rest: &[&[u8]]) -> Result<(Side, u64), Failure> {
     let mut rest = Rest::new(rest);
     let from = side(rest.value()?)?;
     Ok((from, rest.take_count()?))
 }
 
-/// Removes items at an end; the reply is the key and them.
+/// Removes items at one end; the reply has the key and the items.
 pub(super) fn take_and_reply(context: &mut Context, key: &[u8], from: Side, most: u64) -> Outcome {
     let items = take(context, key, from, most)?;
     context.reply.array(2);
@@ -171,7 +171,7 @@ fn llen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// The position that a number means, if it is inside.
+/// The position for an index of the client, negative ones counted from the end; `None`: it is outside.
 fn position(number: i64, head: &Head) -> Option<u64> {
     let position = if number < 0 { head.count.checked_sub(number.unsigned_abs())? } else { number.unsigned_abs() };
     (position < head.count).then_some(position)
@@ -279,7 +279,7 @@ pub(super) fn move_item(context: &mut Context, from: (&[u8], Side), to: (&[u8], 
     Ok(())
 }
 
-/// Moves an item within a list, which stays the one that it is however short.
+/// Moves an item within a list. The list is never removed meanwhile, even if this was its only item.
 fn turn_list(context: &mut Context, from: (&[u8], Side), to: Side) -> Outcome {
     let mut edit = context.keyspace.edit(context.db(), from.0, Kind::List)?;
     let item = context.keyspace.pop(&mut edit, from.1, 1)?.pop();
@@ -300,10 +300,10 @@ fn rpoplpush(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     move_item(context, (arguments[1], Side::Right), (arguments[2], Side::Left))
 }
 
-/// What `LPOS` looks for.
+/// Options of `LPOS`.
 struct Search {
     rank: i64,
-    /// `None`: the first match, alone.
+    /// `None`: only the first match, and no array.
     count: Option<u64>,
     length_max: u64,
 }
@@ -320,7 +320,7 @@ impl Search {
             let value = rest.value()?;
             match () {
                 () if is(word, "rank") => {
-                    // Redis cannot negate the smallest number, and finds all matches to be of at least that rank.
+                    // Redis cannot negate the smallest integer, and takes all matches to be of at least that rank.
                     search.rank = Some(integer(value)?).filter(|rank| *rank != i64::MIN).unwrap_or(-1);
                     if search.rank == 0 {
                         return Err(RANK);
@@ -348,7 +348,7 @@ fn lpos(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let wanted = arguments[2];
     let mut found = Vec::new();
     if let Some(head) = context.find(arguments[1], Kind::List)? {
-        // A count of 0 is all of them.
+        // A count of 0 asks for all matches.
         let most = search.count.map_or(1, |count| if count == 0 { u64::MAX } else { count });
         let backward = search.rank < 0;
         let (mut passed, mut skip) = (0u64, search.rank.unsigned_abs() - 1);

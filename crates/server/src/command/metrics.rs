@@ -1,4 +1,4 @@
-//! The server's figures in Prometheus's text format.
+//! The server's metrics in Prometheus's text format.
 
 use super::acl::REASONS;
 use super::{Server, usage};
@@ -6,7 +6,7 @@ use crate::keyspace::{DATABASES, Keyspace};
 use crate::system;
 use std::fmt::Write;
 
-/// A figure without labels: its name, whether it only grows, what it is, and its value.
+/// A metric without labels: its name, whether it is a counter, its description, and its value.
 type Figure = (&'static str, bool, &'static str, f64);
 
 fn write_head(out: &mut String, name: &str, grows: bool, about: &str) {
@@ -15,7 +15,7 @@ fn write_head(out: &mut String, name: &str, grows: bool, about: &str) {
     let _ = write!(out, "# HELP sinterdb_{name} {about}\n# TYPE sinterdb_{name} {kind}\n");
 }
 
-/// All figures, as a page.
+/// The page with all metrics.
 pub fn metrics(server: &Server, keyspace: &Keyspace) -> String {
     let mut out = String::new();
     for (name, grows, about, value) in figures(server, keyspace) {
@@ -73,10 +73,10 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
     ]
 }
 
-/// A figure of what is known of a command.
+/// Reads a metric of a command.
 type Part = fn(&usage::Used) -> f64;
 
-/// What there is for each command; the names are the server's own.
+/// Writes the metrics of each command; the names are the server's own.
 fn commands(out: &mut String, usage: &usage::Usage) {
     let parts: [(&str, &str, Part); 4] = [
         ("command_calls_total", "Calls of a command.", |used| used.calls as f64),

@@ -1,7 +1,7 @@
-//! What the commands do. One file per family; each ends in a table of its commands, and `table` is all of them together.
+//! The commands. Each file ends in a table of its commands, and `table` joins all tables.
 //!
-//! A command gets its arguments as slices of what the client sent, the first one being its name, and writes its reply. If it fails, what it
-//! wrote to the reply is taken back and the error takes its place.
+//! A command gets its arguments as slices of the received request, the first one being its name, and writes its reply. If it fails, its
+//! partial reply is replaced by the error.
 
 mod about;
 mod absent;
@@ -78,7 +78,7 @@ use crate::keyspace::{self, Collection, Head, Keyspace, Kind};
 use crate::resp::Writer;
 use std::borrow::Cow;
 
-/// What a command works with.
+/// Everything a command works with.
 pub struct Context<'a> {
     /// The data.
     pub keyspace: &'a mut Keyspace,
@@ -86,11 +86,11 @@ pub struct Context<'a> {
     pub server: &'a mut Server,
     /// The client.
     pub session: &'a mut Session,
-    /// Where the reply goes.
+    /// Writer of the reply.
     pub reply: Writer<'a>,
 }
 
-/// Why a command has an error for a reply.
+/// Why a command has not written its reply.
 #[derive(Debug)]
 pub enum Failure {
     /// The request is wrong; the text starts with its code.
@@ -101,7 +101,7 @@ pub enum Failure {
     InSteps,
 }
 
-/// What comes of a command whose reply is written.
+/// Result of a command that writes its own reply.
 pub type Outcome = Result<(), Failure>;
 
 impl From<keyspace::Error> for Failure {
@@ -116,7 +116,7 @@ impl Failure {
         Failure::Reply(Cow::Owned(text.into()))
     }
 
-    /// An error whose text is always the same.
+    /// An error with a constant text.
     pub(crate) const fn fixed(text: &'static str) -> Self {
         Failure::Reply(Cow::Borrowed(text.as_bytes()))
     }
@@ -130,7 +130,7 @@ impl Failure {
         }
     }
 
-    /// The turn has to be dropped: it is not known what was read.
+    /// Whether the event-loop iteration has to be dropped, as data could not be read.
     pub fn is_engine(&self) -> bool {
         matches!(self, Failure::Keyspace(keyspace::Error::Engine(_) | keyspace::Error::Damaged(_)))
     }
@@ -151,7 +151,7 @@ fn wrong_arity(name: &[u8]) -> Failure {
     Failure::new([b"ERR wrong number of arguments for '", &name[..], b"' command"].concat())
 }
 
-/// A word behind the name of a command that has words of its own for what it does.
+/// The error for an unknown subcommand.
 fn unknown_subcommand(arguments: &[&[u8]]) -> Failure {
     let name = arguments.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
     let sub = arguments.get(1).copied().unwrap_or_default();
@@ -159,7 +159,7 @@ fn unknown_subcommand(arguments: &[&[u8]]) -> Failure {
     Failure::new([b"ERR unknown subcommand '", sub, b"'. Try ", &name[..], b" HELP."].concat())
 }
 
-/// What a command with subcommands says of them.
+/// Replies with the help of a command with subcommands.
 fn help(context: &mut Context, name: &str, lines: &[&str]) {
     context.reply.array(lines.len() + 3);
     context.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
@@ -172,12 +172,12 @@ impl Context<'_> {
         self.session.db
     }
 
-    /// The collection at a key, which must hold this type.
+    /// The collection at a key, if it exists; it must have this type.
     fn find(&mut self, key: &[u8], kind: Kind) -> Result<Option<Collection>, Failure> {
         Ok(self.keyspace.collection(self.session.db, key, kind)?)
     }
 
-    /// What is known of a key that must hold a stream.
+    /// The head of a stream, if the key exists; it must hold a stream.
     fn find_stream(&mut self, key: &[u8]) -> Result<Option<Head>, Failure> {
         Ok(self.keyspace.find_kind(self.session.db, key, Kind::Stream)?)
     }

@@ -1,4 +1,4 @@
-//! Messages: listening to channels, patterns and shard channels, and sending to them.
+//! Commands for publishing messages and for subscribing to channels, patterns and shard channels.
 
 use super::hub::Topic;
 use super::session::Replies;
@@ -11,7 +11,7 @@ const fn messages(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::PubSub, name, arity, run).flags(PUBSUB | NOSCRIPT | LOADING | STALE).since("2.0.0")
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     messages("psubscribe", -2, psubscribe).says("Listen to all channels that match", "O(1) for each pattern"),
     messages("publish", 3, publish)
@@ -37,13 +37,13 @@ pub(super) const COMMANDS: &[Command] = &[
     messages("unsubscribe", -1, unsubscribe).says("Listen to channels no more", "O(1) for each channel"),
 ];
 
-/// What a confirmation counts: channels and patterns together, shard channels for themselves.
+/// The number of subscriptions in a confirmation: of channels and patterns together, or of shard channels.
 fn count(context: &Context, topic: Topic) -> usize {
     let of = |topic| context.server.hub.count(context.session.id, topic);
     if topic == Topic::Shard { of(topic) } else { of(Topic::Channel) + of(Topic::Pattern) }
 }
 
-/// Confirms a change; `None`: there was nothing to change.
+/// Confirms a change of subscriptions; `None`: there was nothing to change.
 fn confirm(context: &mut Context, word: &str, topic: Topic, name: Option<&[u8]>) {
     let count = count(context, topic);
     context.reply.push(3);
@@ -76,7 +76,7 @@ fn ssubscribe(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     listen(context, arguments, Topic::Shard, "ssubscribe")
 }
 
-/// Without names: all that there are.
+/// Ends subscriptions to the given names; without names, to all.
 fn leave(context: &mut Context, arguments: &[&[u8]], topic: Topic, word: &str) -> Outcome {
     let id = context.session.id;
     let names: Vec<Vec<u8>> = match &arguments[1..] {
@@ -108,7 +108,7 @@ fn sunsubscribe(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn send(context: &mut Context, arguments: &[&[u8]], topic: Topic) -> Outcome {
     let receivers = context.server.hub.publish(topic, arguments[1], arguments[2]);
-    // Who sends to himself gets the message before the reply, and also if he wants no replies.
+    // A client that publishes to itself gets the message before the reply. If it wants no replies, the network sends it the message later.
     if context.session.replies == Replies::On {
         let protocol = context.reply.protocol();
         for post in context.server.hub.take_own(context.session.id) {

@@ -1,9 +1,9 @@
-//! Names of Redis's configuration that are fixed or rejected here, with the reason.
+//! Directives of Redis that are fixed or rejected here, with the reason.
 
-/// Names that are accepted at the values that describe what the server does.
+/// A directive that is accepted only at the values that describe what the server does.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixed {
-    /// Names, blanks between them.
+    /// Names of the directive, blanks between them.
     pub names: &'static str,
     /// Values that are accepted, bars between them; the first is the one that is shown.
     pub values: &'static str,
@@ -35,7 +35,7 @@ const CLUSTER: &str = "there is no cluster";
 const PROCESS: &str = "the service manager (systemd, a container) controls the process";
 const SCRIPTS: &str = "there are no scripts, functions or modules";
 
-/// Names with one value.
+/// Directives with one value.
 pub const FIXED: &[Fixed] = &[
     fixed("acl-pubsub-default", "resetchannels", "a new user has no channels until a rule grants some"),
     fixed("activedefrag", "no", "memory is allocated in few large pieces and does not fragment"),
@@ -53,5 +53,5 @@ pub const FIXED: &[Fixed] = &[
     fixed("socket-mark-id", "0", "connections have no mark"),
 ];
 
-/// Names that do not exist here, and why.
+/// Directives that do not exist here, and why.
 pub const ABSENT: &[(&str, &str)] = &[("loadmodule", SCRIPTS), ("sentinel", "there is no Sentinel")];

@@ -1,11 +1,11 @@
-//! Names of Redis's configuration that have no effect here, whatever they say. They are accepted with every value that Redis accepts and
-//! remembered, so that what sets them and asks for them again goes on: tools, and Redis's own tests. A name is here only if nobody loses
-//! anything that it promises; where that is not so, it has one value (`FIXED`) or is refused (`ABSENT`).
+//! Directives of Redis without effect here. Every value that Redis accepts is accepted and remembered, so that programs that set them and
+//! read them back keep working: tools, and Redis's own tests. A directive is here only if nobody relies on its effect; otherwise it has one
+//! value (`FIXED`) or is refused (`ABSENT`).
 
 use super::Why;
 use super::values::{bytes, number, yes_or_no};
 
-/// What Redis accepts.
+/// Values that Redis accepts for a directive.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Values {
     YesNo,
@@ -18,25 +18,25 @@ pub(super) enum Values {
     Text,
 }
 
-/// A name without effect.
+/// A directive without effect.
 #[derive(Debug, Clone, Copy)]
 pub struct Free {
-    /// Names, blanks between them, which are the same one: what is set under one is shown under all.
+    /// Names of the directive, blanks between them: a value set under one is shown under all.
     pub names: &'static str,
-    /// What is shown until it is set.
+    /// Value shown until another is set.
     pub default: &'static str,
     values: Values,
-    /// Why it has none.
+    /// Why the directive has no effect.
     pub why: &'static str,
 }
 
 impl Free {
-    /// The first of its names.
+    /// The first of the names.
     pub(super) fn name(&self) -> &'static str {
         self.names.split(' ').next().unwrap_or_default()
     }
 
-    /// What is accepted, for people.
+    /// The accepted values, for people.
     pub fn accepts(&self) -> String {
         match self.values {
             Values::YesNo => "`no` or `yes`".into(),
@@ -48,7 +48,7 @@ impl Free {
         }
     }
 
-    /// The value as Redis shows it.
+    /// Checks a value, and returns it as Redis shows it.
     pub(super) fn read(&self, value: &str) -> Result<String, Why> {
         match self.values {
             Values::YesNo => yes_or_no(value).map(|yes| if yes { "yes".into() } else { "no".into() }),
@@ -68,7 +68,7 @@ impl Free {
     }
 }
 
-/// At least one second, and no negative number of changes.
+/// Checks pairs of seconds (at least one) and changes (not negative).
 fn saves(value: &str) -> Result<String, Why> {
     let words: Vec<&str> = value.split_ascii_whitespace().collect();
     let at_least = |word: &str, low: i64| number::<i64>(word, low, i32::MAX.into()).is_ok();
@@ -88,7 +88,7 @@ const fn text(names: &'static str, why: &'static str) -> Free {
     free(names, "", Values::Text, why)
 }
 
-/// As far as an `int` of C goes.
+/// A directive with an integer from `low` up to the largest `int` of C.
 const fn count(names: &'static str, default: &'static str, low: i64, why: &'static str) -> Free {
     free(names, default, Values::Integer(low, i32::MAX as i64), why)
 }
@@ -116,7 +116,7 @@ const CIPHERS: &str = "only suites with forward secrecy and authenticated encryp
 const CRASHES: &str = "the server writes no crash reports";
 const INT_MIN: i64 = i32::MIN as i64;
 
-/// Names without effect.
+/// Directives without effect.
 pub const FREE: &[Free] = &[
     count("active-defrag-cycle-max", "25", 1, DEFRAG),
     count("active-defrag-cycle-min", "1", 1, DEFRAG),

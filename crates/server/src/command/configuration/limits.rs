@@ -14,7 +14,7 @@ pub enum Class {
     PubSub,
 }
 
-/// Names of classes, in order; the last name of a line is the one that is shown.
+/// Names of classes, in order; the last name of a line is the one that `CONFIG GET` shows.
 const CLASSES: [(Class, &[&str]); 3] =
     [(Class::Normal, &["normal"]), (Class::Replica, &["replica", "slave"]), (Class::PubSub, &["pubsub"])];
 
@@ -108,7 +108,7 @@ impl ClientsMemory {
         }
     }
 
-    /// The limit beside such a `maxmemory`, bytes; `None`: there is none.
+    /// The limit in bytes, given `maxmemory`; `None`: there is none.
     pub fn limit(self, maxmemory: u64) -> Option<u64> {
         let bytes = match self {
             ClientsMemory::Bytes(bytes) => bytes,

@@ -1,8 +1,8 @@
-//! What the server was told to be, under Redis's names.
+//! The server's configuration, under Redis's names.
 //!
-//! A name is in one of four tables: [`PARAMETERS`] have effect; [`FIXED`] ones have one value that the server cannot leave,
-//! and are accepted with that; [`FREE`] ones are accepted and remembered, and nobody loses anything by their having no effect; [`ABSENT`]
-//! ones are told why they do not exist here. Nothing that would be missed is accepted and ignored.
+//! Each directive of Redis is in one of four tables: [`PARAMETERS`] have an effect, [`FIXED`] ones are accepted at the one value that
+//! describes what the server does, [`FREE`] ones are stored without effect, and [`ABSENT`] ones are rejected with a reason. A directive
+//! whose effect somebody would miss is never accepted and ignored.
 
 mod file;
 mod fixed;
@@ -31,30 +31,30 @@ use std::net::{IpAddr, SocketAddr};
 /// When a write is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
-    /// Before its reply.
+    /// Before the reply to the write.
     Always,
-    /// Within a second or so.
+    /// About once a second.
     #[default]
     EverySecond,
-    /// When the system finds the time.
+    /// When the operating system writes its cache back.
     No,
 }
 
 impl Fsync {
     const ALL: [(Fsync, &'static str); 3] = [(Fsync::Always, "always"), (Fsync::EverySecond, "everysec"), (Fsync::No, "no")];
 
-    /// As the configuration has it.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(fsync, _)| *fsync == self).map_or("", |(_, name)| name)
     }
 
-    /// Reads what the configuration has.
+    /// Reads a name of the configuration.
     pub fn parse(name: &str) -> Option<Fsync> {
         Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(fsync, _)| *fsync)
     }
 }
 
-/// Who may use a command that can do harm.
+/// Clients that may use a dangerous command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allowed {
     /// Nobody.
@@ -69,24 +69,24 @@ pub enum Allowed {
 impl Allowed {
     const ALL: [(Allowed, &'static str); 3] = [(Allowed::No, "no"), (Allowed::Yes, "yes"), (Allowed::Local, "local")];
 
-    /// As the configuration has it.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(allowed, _)| *allowed == self).map_or("", |(_, name)| name)
     }
 
-    /// Reads what the configuration has.
+    /// Reads a name of the configuration.
     pub fn parse(name: &str) -> Option<Allowed> {
         Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(allowed, _)| *allowed)
     }
 }
 
-/// Who watches the process and is told when it serves.
+/// Process manager that is notified when the server is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Supervised {
     /// Nobody.
     #[default]
     No,
-    /// Whom the environment names.
+    /// The one that environment variables name.
     Auto,
     /// systemd, by a datagram to the socket of `NOTIFY_SOCKET`.
     Systemd,
@@ -109,110 +109,110 @@ impl Supervised {
     }
 }
 
-/// What the server was told to be.
+/// All settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// File of users; empty: they are in the configuration.
+    /// File of users; empty: users are part of the configuration.
     pub acl_file: String,
-    /// Refusals that are remembered.
+    /// Entries kept in the ACL log, at most.
     pub acllog_max_len: usize,
-    /// Addresses that it listens on, blanks between them; one behind a minus may be missing on the machine.
+    /// Addresses to listen on, blanks between them; one behind a minus may be missing on the machine.
     pub bind: String,
-    /// The port there; 0: a free one, or none if there is one for TLS.
+    /// Port for plain connections; 0: a free one, or none if there is a port for TLS.
     pub port: u16,
-    /// The port there for TLS; 0: none.
+    /// Port for TLS; 0: none.
     pub tls_port: u16,
-    /// What TLS needs.
+    /// Settings of TLS.
     pub tls: tls::Settings,
     /// Directory of the data.
     pub directory: String,
-    /// A log in Redis's format is kept.
+    /// Whether a log in Redis's format (AOF) is kept.
     pub append_only: bool,
-    /// What its files' names begin with.
+    /// Prefix of the names of the AOF's files.
     pub append_name: String,
-    /// Its directory, in that of the data.
+    /// Directory of the AOF, within the data directory.
     pub append_directory: String,
-    /// It is shortened when it has grown by so many percent; 0: only when a client asks for it.
+    /// Growth at which the AOF is rewritten, percent; 0: only on a client's request.
     pub rewrite_percentage: u64,
-    /// And is larger than so many bytes.
+    /// Size below which the AOF is not rewritten for its growth, bytes.
     pub rewrite_min_size: u64,
-    /// Name of the file there in which all keys are saved when a client asks for it.
+    /// Name of the RDB file in the data directory in which all keys are saved on a client's request.
     pub dump_name: String,
-    /// Who may use `DEBUG`.
+    /// Clients that may use `DEBUG`.
     pub debug_command: Allowed,
-    /// Entries of a stream that a trim with `~` removes together; 0: only all.
+    /// Entries in a block of a stream, which a trim with `~` removes as a whole; 0: a block has all entries.
     pub stream_block: u64,
-    /// Sizes up to which collections lie in their key's entry.
+    /// Sizes up to which collections are stored in their key's entry.
     pub thresholds: Thresholds,
     /// Bytes up to which a HyperLogLog stays sparse.
     pub sparse_hyperloglog: u64,
-    /// Clients authenticate with it; empty: they need not.
+    /// Password of the default user; empty: none is needed.
     pub password: String,
     /// When a write is durable.
     pub fsync: Fsync,
-    /// Clients at the same time.
+    /// Connected clients, at most.
     pub clients_max: usize,
-    /// Seconds after which a client that says nothing is closed; 0: never.
+    /// Seconds of silence after which a client's connection is closed; 0: never.
     pub timeout: u64,
-    /// Milliseconds from which on a moment is noted; 0: none is.
+    /// Duration from which on latency events are recorded, milliseconds; 0: none is.
     pub latency_threshold: u64,
-    /// Times of commands are kept.
+    /// Whether histograms of the latency of commands are kept.
     pub latency_tracking: bool,
-    /// Which of them `INFO` has: thousandths of a percent.
+    /// Percentiles of command latency that `INFO` shows, in thousandths of a percent.
     pub latency_percentiles: Vec<u32>,
     /// File of the log; empty: standard error.
     pub log_file: String,
-    /// Events that are logged.
+    /// Least severe level of events that are logged.
     pub log_level: Level,
-    /// Memory that all clients' requests and replies may take; beyond that those are closed who take most.
+    /// Memory that all clients' buffers may take; beyond it the connections with the largest are closed.
     pub clients_memory: ClientsMemory,
     /// Unsent bytes at which a client is closed.
     pub output_limits: OutputLimits,
-    /// Bytes of a client's requests that are not run yet, at most.
+    /// Bytes of a client's requests that have not run yet, at most.
     pub query_limit: u64,
-    /// Seconds of silence after which the kernel asks whether a client's machine is still there; 0: never.
+    /// Seconds of silence after which the kernel probes whether a client's machine is still there; 0: never.
     pub keep_alive: u32,
-    /// Connections that the kernel keeps until they are accepted.
+    /// Connections that the kernel keeps waiting to be accepted, at most.
     pub backlog: i32,
-    /// Without a password, clients on other machines are turned away.
+    /// Protected mode: without a password, clients on other machines are turned away.
     pub is_protected: bool,
-    /// Path of the Unix socket that is listened on; empty: none.
+    /// Path of the Unix socket to listen on; empty: none.
     pub unix_socket: String,
-    /// Permissions of that socket; 0: those that the process gives its files.
+    /// Permissions of that socket; 0: the process's default for new files.
     pub unix_permissions: u32,
-    /// Group of that socket; empty: that of the process.
+    /// Group of that socket; empty: the group of the process.
     pub unix_group: String,
-    /// The server leaves the terminal and its parent.
+    /// Whether the server detaches from the terminal and its parent.
     pub daemonize: bool,
-    /// Who is told when the server serves.
+    /// Process manager that is notified when the server is ready.
     pub supervised: Supervised,
-    /// Events go to the system's log, too.
+    /// Whether events also go to syslog.
     pub syslog: bool,
-    /// The name of the server in the system's log.
+    /// Name of the server in syslog.
     pub syslog_ident: String,
-    /// The part of the system that its log has the events under.
+    /// Facility under which syslog has the events.
     pub syslog_facility: Facility,
-    /// Of which changes of keys there are messages.
+    /// Keyspace events that are published.
     pub events: Events,
-    /// Bytes for memtables, cache and hot keys together; 0: each has its default.
+    /// Bytes for memtables, cache and hot keys together (`maxmemory`); 0: each has its default.
     pub memory: u64,
-    /// Address of the metrics.
+    /// Address of the metrics page.
     pub metrics_bind: String,
-    /// Port of the metrics; 0: there are none.
+    /// Port of the metrics page; 0: none.
     pub metrics_port: u16,
-    /// File that holds the number of the process; empty: none.
+    /// File that holds the process id; empty: none.
     pub pid_file: String,
-    /// Microseconds from which on a command is noted; negative: none is.
+    /// Duration from which on a command enters the slow log, microseconds; negative: none does.
     pub slowlog_slower_than: i64,
-    /// Slow commands that are remembered.
+    /// Entries kept in the slow log, at most.
     pub slowlog_max_len: usize,
-    /// Users and their rules, as they stood in the file.
+    /// Users and their rules, as in the configuration file.
     pub users: Vec<Vec<Vec<u8>>>,
-    /// Commands under other names.
+    /// Renamed commands.
     pub renames: Renames,
-    /// Names without effect, under the first of each, that are not as they were.
+    /// Directives without effect that differ from their defaults, by the first of their names.
     pub without_effect: BTreeMap<&'static str, String>,
-    /// The file that this was read from; empty: none.
+    /// The file that the configuration was read from; empty: none.
     pub file: String,
 }
 
@@ -274,31 +274,31 @@ impl Default for Configuration {
     }
 }
 
-/// Names that say which files are written. Redis can be told to let clients change them; here it is for whoever starts the server.
+/// Directives that decide which files are written. Redis can be told to let clients change them; here only whoever starts the server can.
 const PROTECTED: [&str; 2] = ["dbfilename", "dir"];
 
 /// Why a value is refused.
 type Why = String;
 
-/// A name that has effect.
+/// A directive that has an effect.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
-    /// In small letters.
+    /// The name, in lower case.
     pub name: &'static str,
-    /// Another name; empty: none.
+    /// A second name; empty: none.
     pub also: &'static str,
-    /// It may change while the server runs.
+    /// Whether it may change while the server runs.
     pub changes: bool,
-    /// What it does, for people.
+    /// Description of the effect, for people.
     pub about: &'static str,
     get: fn(&Configuration) -> String,
     set: fn(&mut Configuration, &str) -> Result<(), Why>,
 }
 
-/// Addresses, each perhaps behind a minus. Says which, and whether each may be missing.
+/// Parses addresses, each perhaps behind a minus. Returns each with whether it may be missing on the machine.
 ///
 /// # Errors
-/// The first word that is no address.
+/// No address, or a word that is none.
 pub fn addresses(bind: &str) -> Result<Vec<(IpAddr, bool)>, String> {
     let read = |word: &str| {
         let (word, may_miss) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
@@ -312,43 +312,43 @@ pub fn addresses(bind: &str) -> Result<Vec<(IpAddr, bool)>, String> {
     if all.is_empty() { Err("no address to listen on".into()) } else { Ok(all) }
 }
 
-/// Where to listen.
+/// A socket address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listening {
     /// Address and port.
     pub address: SocketAddr,
-    /// The machine need not have it.
+    /// The address may be missing on the machine.
     pub may_miss: bool,
-    /// Clients come with TLS.
+    /// Connections use TLS.
     pub is_encrypted: bool,
 }
 
 impl Parameter {
-    /// Its names.
+    /// The names of the directive.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.name, self.also].into_iter().filter(|name| !name.is_empty())
     }
 
-    /// Its value.
+    /// The current value.
     pub fn value(&self, configuration: &Configuration) -> String {
         (self.get)(configuration)
     }
 }
 
-/// What a name is.
+/// Classification of a directive.
 #[derive(Debug, Clone, Copy)]
 pub enum Known {
-    /// It has effect.
+    /// A directive with an effect.
     Parameter(&'static Parameter),
-    /// It has one value.
+    /// A directive with one value.
     Fixed(&'static Fixed),
-    /// It has no effect.
+    /// A directive without effect.
     Free(&'static Free),
-    /// It does not exist here; this is why.
+    /// A directive that does not exist here, with the reason.
     Absent(&'static str),
 }
 
-/// Looks a name up, in capitals or not.
+/// Looks a directive up by name, in capitals or not.
 pub fn known(name: &str) -> Option<Known> {
     let name = name.to_ascii_lowercase();
     let names = |names: &str| names.split(' ').any(|known| known == name);
@@ -359,7 +359,7 @@ pub fn known(name: &str) -> Option<Known> {
     parameter.or_else(fixed).or_else(free).or_else(absent)
 }
 
-/// All names that may stand in a file: for a suggestion.
+/// All names that may stand in a file, from which a suggestion for a misspelled one is chosen.
 pub fn all_names() -> impl Iterator<Item = &'static str> {
     let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' '));
     let free = FREE.iter().flat_map(|free| free.names.split(' '));
@@ -367,10 +367,10 @@ pub fn all_names() -> impl Iterator<Item = &'static str> {
     PARAMETERS.iter().flat_map(Parameter::names).chain(fixed).chain(free).chain(absent).chain(["include", "rename-command", "user"])
 }
 
-/// Why something cannot be set.
+/// Why a directive cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such name.
+    /// There is no directive of this name.
     Unknown,
     /// The value is wrong, or there is nothing to set.
     Wrong(String),
@@ -385,12 +385,12 @@ impl Configuration {
         self.needs_password().then_some(self.password.as_bytes())
     }
 
-    /// Bytes for memtables, cache and hot keys together: `maxmemory`, but as much as the engine needs at least; 0: each has its default.
+    /// Bytes for memtables, cache and hot keys together: `maxmemory`, within the bounds of the engine; 0: each has its default.
     pub fn budget(&self) -> u64 {
         if self.memory == 0 { 0 } else { self.memory.clamp(MEMORY_MIN, MEMORY_MAX) }
     }
 
-    /// Names without effect that have another value than their default, each with the reason.
+    /// Directives without effect whose values differ from their defaults, each with the reason.
     pub(super) fn without_effect_now(&self) -> Vec<(&'static str, &'static str)> {
         let set = |free: &&Free| self.without_effect.contains_key(free.name());
         FREE.iter().filter(set).map(|free| (free.name(), free.why)).collect()
@@ -401,10 +401,10 @@ impl Configuration {
         FREE.iter().find(|free| free.name() == "maxmemory-policy").map_or("", |free| self.without_effect(free))
     }
 
-    /// All addresses that are listened on: each address with each port.
+    /// All socket addresses to listen on: each address with each port.
     ///
     /// # Errors
-    /// An address is none, or a port was given twice.
+    /// An address is malformed, or both ports are equal.
     pub fn listening(&self) -> Result<Vec<Listening>, String> {
         let addresses = addresses(&self.bind)?;
         if self.port == 0 && self.tls_port == 0 && !self.unix_socket.is_empty() {
@@ -423,7 +423,7 @@ impl Configuration {
         Ok(ports.into_iter().flat_map(at).collect())
     }
 
-    /// The value of a name without effect.
+    /// The value of a directive without effect.
     fn without_effect(&self, free: &Free) -> &str {
         self.without_effect.get(free.name()).map_or(free.default, String::as_str)
     }
@@ -438,7 +438,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Names and values, those with one value and those without effect included, in order.
+    /// All names and values in order, directives with one value and without effect included.
     pub(super) fn all(&self) -> Vec<(&'static str, String)> {
         let parameters = PARAMETERS.iter().flat_map(|parameter| parameter.names().map(|name| (name, parameter.value(self))));
         let fixed = FIXED.iter().flat_map(|fixed| fixed.names.split(' ').map(|name| (name, fixed.value().to_owned())));
@@ -448,15 +448,15 @@ impl Configuration {
         all
     }
 
-    /// Sets a name before the server starts.
+    /// Sets a directive before the server starts.
     ///
     /// # Errors
-    /// There is no such name, or it cannot have this value.
+    /// There is no such directive, or the value is not accepted.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
         match known(name).ok_or(Refusal::Unknown)? {
             Known::Parameter(parameter) => (parameter.set)(self, value).map_err(Refusal::Wrong),
             Known::Fixed(fixed) => fixed.check(value).map_err(Refusal::Wrong),
-            // Each of several lines adds to those before it, as in Redis.
+            // Each of several `save` lines adds to those before it, as in Redis.
             Known::Free(free) if free.name() == "save" && !value.is_empty() => {
                 let all = format!("{} {value}", self.without_effect(free));
                 self.remember(free, &all).map_err(Refusal::Wrong)
@@ -466,7 +466,7 @@ impl Configuration {
         }
     }
 
-    /// Sets a name while the server runs.
+    /// Sets a directive while the server runs.
     pub(super) fn change(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
         match known(name) {
             None | Some(Known::Absent(_)) => Err(Refusal::Unknown),
@@ -546,7 +546,7 @@ mod tests {
         ] {
             assert_eq!(configuration.change(name, value), Err(Refusal::Wrong(why.into())), "{name} {value}");
         }
-        // What would be missed is refused as before.
+        // Directives whose effect would be missed are still refused.
         for (name, value) in [("min-replicas-to-write", "1"), ("cluster-enabled", "yes"), ("replicaof", "127.0.0.1 1")] {
             assert!(matches!(configuration.change(name, value), Err(Refusal::Wrong(_))), "{name}");
         }

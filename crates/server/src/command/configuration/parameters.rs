@@ -1,4 +1,4 @@
-//! The table of names that have effect: what each does, what it is, and how it is read.
+//! The table of directives that have an effect: description, current value, and parser of each.
 
 use super::values::{bytes, dump_name, log_name, memory, name_of, number, percentile, percentile_text, permissions, yes_or_no};
 use super::{Allowed, ClientsMemory, Configuration, Events, Facility, Fsync, Level, Parameter, Supervised, Why, addresses};
@@ -16,14 +16,14 @@ const fn parameter(
 }
 
 impl Parameter {
-    /// It has another name, too.
+    /// Adds a second name.
     const fn also(mut self, name: &'static str) -> Self {
         self.also = name;
         self
     }
 }
 
-/// Names that have effect, in order.
+/// Directives that have an effect, in order.
 pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "aclfile",

@@ -1,21 +1,21 @@
-//! `rename-command`: commands under other names, or under none.
+//! `rename-command`: commands under other names, or disabled.
 
 use super::Why;
 use crate::command::Command;
 use crate::command::table::find_numbered;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Commands that do not have their own names, in small letters.
+/// Renamed and disabled commands, with names in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Renames {
-    /// New names, each with the command's own one.
+    /// New names, each with the command's original name.
     given: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Names that commands have lost.
+    /// Original names under which no command is found any more.
     lost: BTreeSet<Vec<u8>>,
 }
 
 impl Renames {
-    /// A command by the name that clients have for it, in capitals or not, with its number among all units.
+    /// Finds a command by the name that clients use, in capitals or not, with its number among all units.
     pub(in crate::command) fn find(&self, name: &[u8]) -> Option<(usize, &'static Command)> {
         if self.lost.is_empty() {
             return find_numbered(name);
@@ -28,7 +28,7 @@ impl Renames {
         }
     }
 
-    /// Gives a command a new name; empty: clients have none for it.
+    /// Renames a command; an empty name disables it.
     ///
     /// # Errors
     /// There is no such command, or another one has the new name.
