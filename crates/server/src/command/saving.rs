@@ -1,5 +1,4 @@
-//! Saving everything in a file of Redis's format. The data need none of it: they are durable without. It is for backups and for other
-//! servers.
+//! Saving all keys in an RDB file, for backups and other servers. The database is durable without it.
 
 use super::arguments::is;
 use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
@@ -29,36 +28,36 @@ pub(super) const COMMANDS: &[Command] = &[
 
 const IN_PROGRESS: Failure = Failure::fixed("ERR Background save already in progress");
 
-/// What is known of saving.
+/// State of saving: `SAVE`, `BGSAVE` and their history.
 #[derive(Debug, Default)]
 pub struct Saving {
-    /// `BGSAVE` was asked for in this turn; it begins when the turn's writes are in the engine.
+    /// `BGSAVE` was requested in this event-loop iteration; it begins when the iteration's writes are in the engine.
     pub is_wanted: bool,
-    /// When the one began that is going on, unix milliseconds.
+    /// When the running `BGSAVE` began, unix milliseconds; `None`: none is running.
     pub since: Option<u64>,
-    /// When the last one ended well, unix seconds; 0: none has since the start.
+    /// When the last successful save ended, unix seconds; 0: none since the start.
     pub last: u64,
-    /// How often keys had been changed when the last one that ended well began, and when the one began that is going on.
+    /// Number of changes to keys when the last successful save began.
     changes: u64,
-    /// See `changes`.
+    /// Number of changes to keys when the latest save began.
     pub changes_when_begun: u64,
-    /// How many have ended well since the start.
+    /// Successful saves since the start.
     pub count: u64,
-    /// Seconds that the last one in the background took.
+    /// Duration of the last `BGSAVE`, seconds.
     pub seconds: Option<u64>,
-    /// Why the last one in the background failed, if it did.
+    /// Why the last `BGSAVE` failed, if it did.
     pub failed: Option<String>,
 }
 
 impl Saving {
-    /// One has ended well.
+    /// Notes a successful save.
     fn note(&mut self, now: u64) {
         self.changes = self.changes_when_begun;
         self.last = now / 1000;
         self.count += 1;
     }
 
-    /// The one in the background has ended.
+    /// Notes the end of a `BGSAVE`.
     pub fn ended(&mut self, result: Result<(), String>, now: u64) {
         self.seconds = self.since.take().map(|since| now.saturating_sub(since) / 1000);
         if result.is_ok() {
@@ -69,7 +68,7 @@ impl Saving {
 }
 
 impl Configuration {
-    /// Where files are saved: directory and name. A zoned drive has no directory: where the server was started.
+    /// Directory and name of the RDB file. With a zoned drive, which has no directory, it is the current directory.
     pub fn dump_file(&self) -> (PathBuf, String) {
         let directory = match Place::of(Path::new(&self.directory)) {
             Ok(Place::Zoned(_)) => PathBuf::from("."),
@@ -78,13 +77,13 @@ impl Configuration {
         (directory, self.dump_name.clone())
     }
 
-    /// Where the log in Redis's format is.
+    /// Directory and names of the AOF.
     pub fn logs(&self, keyspace: &Keyspace) -> Logs {
         let directory = self.dump_file().0.join(&self.append_directory);
         Logs { directory, name: self.append_name.clone(), mark: keyspace.data_mark() }
     }
 
-    /// When it is shortened unasked.
+    /// Growth at which the AOF is rewritten automatically.
     pub fn growth(&self) -> Growth {
         Growth { percentage: self.rewrite_percentage, least: self.rewrite_min_size }
     }
@@ -94,7 +93,7 @@ fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
     if context.server.saving.since.is_some() || context.server.saving.is_wanted {
         return Err(IN_PROGRESS);
     }
-    // What the turn has done so far is to be in the file, and what is in the file must not be lost here.
+    // Commits the event-loop iteration so far, so that the file has its writes and no later failure can drop them.
     context.keyspace.commit(&WriteOptions::default())?;
     context.server.saving.changes_when_begun = context.keyspace.times_changed();
     context.server.append.keep();
@@ -107,7 +106,7 @@ fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
 }
 
 fn bgsave(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    // There is nothing else in the background that it could have to wait for, so `SCHEDULE` begins it, too.
+    // No other background work could delay it, so `SCHEDULE` begins it at once, too.
     match arguments {
         [_] => {}
         [_, word] if is(word, "schedule") => {}
@@ -128,7 +127,7 @@ fn lastsave(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Unix seconds; as in Redis, the start counts as a save.
+/// Time of the last save, unix seconds; as in Redis, the start counts as a save.
 fn last(context: &Context) -> u64 {
     context.server.saving.last.max(context.server.started / 1000)
 }
@@ -148,7 +147,7 @@ fn bgrewriteaof(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// The lines of `INFO` that are about the log in Redis's format.
+/// The lines of `INFO` about the AOF.
 pub(super) fn append_info(context: &Context, out: &mut String) -> std::fmt::Result {
     let append = &context.server.append;
     let figures = append.figures();
@@ -176,12 +175,12 @@ pub(super) fn append_info(context: &Context, out: &mut String) -> std::fmt::Resu
     Ok(())
 }
 
-/// A text that cannot end a line.
+/// Replaces control characters, so that the text stays on one line.
 fn line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// The lines of `INFO` that are about saving.
+/// The lines of `INFO` about saving.
 pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
     let saving = &context.server.saving;
     let now = context.keyspace.now();

@@ -1,4 +1,4 @@
-//! Walking over keys: `SCAN`, `KEYS`, `RANDOMKEY`; and what `HSCAN`, `SSCAN` and `ZSCAN` share with them.
+//! Iteration over keys: `SCAN`, `KEYS`, `RANDOMKEY`, and the parts that `HSCAN`, `SSCAN` and `ZSCAN` share with them.
 
 use super::arguments::{Rest, is};
 use super::table::{DANGEROUS, READ, Run};
@@ -7,14 +7,14 @@ use crate::glob;
 use crate::keyspace::{self, Head, Kind};
 use crate::resp::Writer;
 
-/// Elements that a call looks at if it was not told how many.
+/// Elements that a call looks at without `COUNT`.
 const COUNT: usize = 10;
 
 const fn generic(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Generic, name, arity, run)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     generic("keys", 2, keys).flags(READ | DANGEROUS).says("All keys that match a pattern", "O(n), n being the number of keys"),
     generic("randomkey", 1, random_key).flags(READ).says("Some key", "O(1)"),
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Keys from a cursor on", "O(1) for each call, O(n) for all, n being the number of keys"),
 ];
 
-/// What a scan is asked for.
+/// Arguments of a scan.
 struct Request<'a> {
     cursor: u64,
     count: usize,
@@ -33,7 +33,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the options behind a cursor. `TYPE` is one if `of_keys`.
+    /// Parses the options behind a cursor. `TYPE` is allowed if `of_keys`.
     fn parse(cursor: u64, options: &[&'a [u8]], of_keys: bool) -> Result<Self, Failure> {
         let mut request = Request { cursor, count: COUNT, pattern: None, kind: None };
         let mut rest = Rest::new(options);
@@ -51,7 +51,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// A key or member is wanted.
+    /// Whether a key or member matches the pattern.
     fn wants(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
     }
@@ -61,8 +61,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A cursor as C's `strtoul` reads it: with or without a sign, negative ones counted down from 2^64, up to a byte of zero. No text at all
-/// is 0, and blanks before it are wrong.
+/// A cursor as C's `strtoul` reads it: with or without a sign, negative numbers counted down from 2^64, up to a zero byte. Empty text is 0;
+/// leading blanks are refused.
 fn cursor(text: &[u8]) -> Result<u64, Failure> {
     const WRONG: Failure = Failure::fixed("ERR invalid cursor");
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -76,7 +76,7 @@ fn cursor(text: &[u8]) -> Result<u64, Failure> {
     Ok(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// Replies with a cursor and so many elements, which are replies already.
+/// Replies with a cursor and `elements` elements that are already encoded in `replies`.
 fn reply(writer: &mut Writer, cursor: u64, elements: usize, replies: &[u8]) {
     writer.array(2);
     writer.bulk(cursor.to_string().as_bytes());
@@ -98,7 +98,7 @@ fn scan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Walks over the members of a collection. `write` writes one with its value, and says as how many elements of the reply.
+/// Scans the members of a collection. `write` writes a member with its value, and returns the number of elements that it wrote.
 pub(super) fn members(
     context: &mut Context,
     arguments: &[&[u8]],
@@ -106,7 +106,7 @@ pub(super) fn members(
     write: fn(&mut Writer, &[u8], &[u8]) -> keyspace::Result<usize>,
 ) -> Outcome {
     let cursor = cursor(arguments[2])?;
-    // Where there is no key it does not matter what the options are.
+    // The options are not checked if there is no key.
     let Some(head) = context.find(arguments[1], kind)? else {
         reply(&mut context.reply, 0, 0, b"");
         return Ok(());

@@ -1,4 +1,4 @@
-//! The server: its clients, its counts, its clock; clearing databases.
+//! The server: its clients, statistics and clock; commands that clear databases.
 
 use super::acl::{self, Users};
 use super::arguments::{integer_or, is};
@@ -23,7 +23,7 @@ const fn server(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Server, name, arity, run)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     server("dbsize", 1, dbsize).flags(READ | FAST).says("How many keys the database has", "O(1)"),
     server("flushall", -1, flushall).flags(WRITE | DANGEROUS).says("Remove all keys of all databases", "O(1)"),
@@ -40,108 +40,108 @@ pub(super) const COMMANDS: &[Command] = &[
 /// Counts since the start.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    /// Requests.
+    /// Requests received.
     pub commands: u64,
-    /// Error replies.
+    /// Error replies sent.
     pub errors: u64,
     /// Connections accepted.
     pub connections: u64,
     /// Connections refused, because there were too many.
     pub refused_connections: u64,
-    /// Connections closed because all took too much memory.
+    /// Connections closed because all together took too much memory.
     pub evicted_clients: u64,
-    /// Connections closed because they had not read too much of their output.
+    /// Connections closed because they had too much unread output.
     pub output_limited: u64,
-    /// Connections closed because they had sent too much that could not be run.
+    /// Connections closed because they had sent too much that could not be run yet.
     pub query_limited: u64,
-    /// Requests that were refused, by reason: the password, the command, a key, a channel.
+    /// Requests refused by access rules, by reason: the password, the command, a key, a channel.
     pub refused_requests: [u64; 4],
-    /// Keys removed because their time had come.
+    /// Keys that expired.
     pub expired: u64,
-    /// Keys that commands which read have found.
+    /// Keys found by reading commands.
     pub hits: u64,
-    /// Keys that they have not found.
+    /// Keys not found by reading commands.
     pub misses: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Of the counts above.
+    /// Rates of some of these counts.
     pub rates: Rates,
 }
 
-/// What all clients share beside the data.
+/// State that all clients share, besides the data.
 #[derive(Debug, Default)]
 pub struct Server {
-    /// What it was told to be.
+    /// The settings.
     pub configuration: Configuration,
-    /// By session.
+    /// Clients by session.
     pub clients: BTreeMap<u64, Client>,
-    /// Clients that are to be closed. They are not among the others any more.
+    /// Clients to be closed, already removed from `clients`.
     pub killed: Vec<u64>,
-    /// Clients whose wait somebody has ended. They are not in the keyspace's queues any more.
+    /// Clients whose wait has been ended by another, already removed from the keyspace's queues.
     pub unblocked: Vec<(u64, Reason)>,
-    /// Who listens to what.
+    /// Subscriptions and monitors, and messages to them.
     pub hub: Hub,
-    /// Whether requests wait.
+    /// `CLIENT PAUSE`.
     pub pause: Pause,
     /// Counts since the start.
     pub statistics: Statistics,
-    /// Of saving all keys in a file.
+    /// State of `SAVE` and `BGSAVE`.
     pub saving: super::Saving,
-    /// The log in Redis's format, if there is one.
+    /// The AOF, if there is one.
     pub append: AppendLog,
-    /// When it started, unix milliseconds.
+    /// When the server started, unix milliseconds.
     pub started: u64,
     /// 40 hexadecimal digits that differ from start to start.
     pub run_id: String,
-    /// Keys whose time has come stay until somebody looks at them.
+    /// Expired keys are removed only when they are accessed.
     pub keeps_expired: bool,
-    /// Requests that write wait until the engine can take more.
+    /// Writing requests wait until the engine has free space.
     pub is_short_of_room: bool,
-    /// Who may do what.
+    /// Users and their permissions.
     pub users: Users,
-    /// What encrypted connections begin with; `None`: there are none.
+    /// Setup of TLS connections; `None`: there is no TLS.
     pub tls: Option<Tls>,
-    /// Where events are told.
+    /// Log of events.
     pub log: Log,
-    /// Who was found to watch the process.
+    /// The process manager that was detected.
     pub supervised: Supervised,
-    /// It was told to end, and does when the turn has ended.
+    /// The server was told to end, and ends after this event-loop iteration.
     pub is_ending: bool,
-    /// What was done, and how long it took.
+    /// Records of commands: usage, slow log, latency.
     pub records: Records,
 }
 
-/// What was done, and how long it took.
+/// Records of commands: usage, slow log, latency.
 #[derive(Debug, Default)]
 pub struct Records {
     pub(super) usage: Usage,
     pub(super) slowlog: Slowlog,
     pub(super) latency: Monitor,
     pub(super) stopwatch: Stopwatch,
-    /// Names without effect that the log has told of.
+    /// Directives without effect that the log has already mentioned.
     told: BTreeSet<&'static str>,
 }
 
-/// Where counts stood, and when, unix milliseconds: what has come since is a rate.
+/// Rates, and the counts and the time (unix milliseconds) from which the next rates are computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
     at: u64,
     counts: [u64; 3],
-    /// Requests, bytes received and bytes sent in a second.
+    /// Requests, bytes received and bytes sent per second.
     pub(super) per_second: [f64; 3],
 }
 
-/// Milliseconds over which rates are taken.
+/// Interval over which rates are computed, milliseconds.
 const RATE_MS: u64 = 1000;
 
 impl Rates {
-    /// Looks at the counts, several times a second.
+    /// Recomputes the rates if the interval has passed; called several times a second.
     fn look(&mut self, now: u64, counts: [u64; 3]) {
         let passed = now.saturating_sub(self.at);
         if passed < RATE_MS {
-            // A clock that goes back does not stop them.
+            // If the clock is set back, the interval begins at the new time.
             self.at = self.at.min(now);
             return;
         }
@@ -153,10 +153,10 @@ impl Rates {
 }
 
 impl Server {
-    /// Takes the users from where the configuration says they are.
+    /// Loads the users from the file or the configuration.
     ///
     /// # Errors
-    /// What is wrong with the file of users, or with the users in the configuration.
+    /// Errors in the file of users, or in the users of the configuration.
     pub fn take_users(&mut self) -> Result<(), String> {
         self.users = Users::default();
         self.users.set_default_password(self.configuration.password());
@@ -174,29 +174,29 @@ impl Server {
         Ok(())
     }
 
-    /// Everybody who connects may use the server.
+    /// Whether every client may use the server without authentication.
     pub fn is_open(&self) -> bool {
         self.users.is_open()
     }
 
-    /// Clients on other machines are turned away.
+    /// Whether clients on other machines are turned away.
     pub fn turns_away(&self) -> bool {
         self.is_open() && self.configuration.is_protected
     }
 
-    /// A command by the name that clients have for it.
+    /// Finds a command by the name that clients use.
     pub fn command(&self, name: &[u8]) -> Option<&'static Command> {
         self.configuration.renames.find(name).map(|(_, command)| command)
     }
 
-    /// The class of a client, and how much output it may leave unread.
+    /// The class of a client, and its limit for unread output.
     pub fn output_limit(&self, id: u64) -> (Class, OutputLimit) {
         let listens = self.hub.is_listening(id) || self.hub.is_monitor(id);
         let class = if listens { Class::PubSub } else { Class::Normal };
         (class, self.configuration.output_limits.of(class))
     }
 
-    /// Tells the log, once for each name, what the configuration asks for and has no effect.
+    /// Logs, once for each directive, that a configured one has no effect.
     pub fn tell_without_effect(&mut self) {
         for (name, why) in self.configuration.without_effect_now() {
             if self.records.told.insert(name) {
@@ -210,7 +210,7 @@ impl Server {
         }
     }
 
-    /// Writes an event to the log.
+    /// Writes an event to the server's log.
     pub fn event(&self, level: Level, event: &str, values: &[(&str, &dyn Display)]) {
         self.log.event(system::unix_ms(), level, event, values);
     }
@@ -220,23 +220,23 @@ impl Server {
         self.records.stopwatch.now()
     }
 
-    /// What runs next begins now: nothing of the same client ran just before.
+    /// Starts the time of the next command now, rather than at the end of the previous one.
     pub fn start_stopwatch(&mut self) {
         self.records.stopwatch.start();
     }
 
-    /// When what ran last has ended, nanoseconds: the clock is not read again.
+    /// End of the last command, nanoseconds, without reading the clock again.
     pub fn last_ended(&self) -> u64 {
         self.records.stopwatch.begun()
     }
 
-    /// Takes time from another clock than the system's.
+    /// Replaces the system's clock.
     #[cfg(test)]
     pub fn set_clock(&mut self, clock: std::sync::Arc<dyn sinterdb::clock::Clock>) {
         self.records.stopwatch = Stopwatch::with(clock);
     }
 
-    /// Notes that something took so long, if that is worth it; `event` says what.
+    /// Adds a latency sample of kind `event` if the duration reaches the threshold.
     pub fn took(&mut self, event: &'static str, now: u64, ns: u64) {
         let (threshold, ms) = (self.configuration.latency_threshold, ns / 1_000_000);
         if threshold > 0 && ms >= threshold {
@@ -244,13 +244,13 @@ impl Server {
         }
     }
 
-    /// What is due several times a second.
+    /// Updates the rates; called several times a second.
     pub fn look_at_rates(&mut self, now: u64) {
         let statistics = &mut self.statistics;
         statistics.rates.look(now, [statistics.commands, statistics.bytes_in, statistics.bytes_out]);
     }
 
-    /// Notes what others may ask about a client.
+    /// Updates the properties of a client that others can ask for.
     pub fn update(&mut self, session: &Session, active: u64) -> &mut Client {
         let client = self.clients.entry(session.id).or_default();
         client.update(session, active);
@@ -258,14 +258,14 @@ impl Server {
         client
     }
 
-    /// A client is to be closed, and does not take part in anything until it is.
+    /// Marks a client to be closed. Until then it takes part in nothing.
     pub fn kill(&mut self, id: u64) {
         self.clients.remove(&id);
         self.hub.leave(id);
         self.killed.push(id);
     }
 
-    /// A request has left something to do for the network before the next one is run.
+    /// Whether a request has left something that the network has to do before the next request.
     pub fn has_orders(&self) -> bool {
         self.hub.has_posts() || !self.unblocked.is_empty() || !self.killed.is_empty()
     }
@@ -278,7 +278,7 @@ fn dbsize(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// `SYNC` and `ASYNC` are the same: nothing is freed in the caller's time.
+/// Checks the arguments. `SYNC` and `ASYNC` make no difference: nothing is freed while the client waits.
 fn check_flush(arguments: &[&[u8]]) -> Outcome {
     match arguments {
         [_] => Ok(()),
@@ -302,7 +302,7 @@ fn flushdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn swapdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    // Numbers of 32 bits are read; of these few are databases.
+    // Redis parses 32-bit integers first, and then checks that they name a database.
     let number = |text, wrong| integer_or(text, Failure::fixed(wrong)).and_then(|n| i32::try_from(n).map_err(|_| Failure::fixed(wrong)));
     let first = number(arguments[1], "ERR invalid first DB index")?;
     let second = number(arguments[2], "ERR invalid second DB index")?;
@@ -313,7 +313,7 @@ fn swapdb(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn time(context: &mut Context, _: &[&[u8]]) -> Outcome {
-    // Finer than the time of the turn.
+    // Finer than the time of the event-loop iteration.
     let now = system::unix_us();
     context.reply.array(2);
     context.reply.bulk((now / 1_000_000).to_string().as_bytes());

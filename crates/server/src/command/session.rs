@@ -1,4 +1,4 @@
-//! A client's state, and the way of a request through the checks to the command.
+//! A client's state, and the checks of a request before its command runs.
 
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
@@ -10,105 +10,105 @@ use crate::keyspace::{self, Keyspace, StringReader, Upload};
 use crate::persist::LongDump;
 use crate::resp::{Protocol, Writer};
 
-/// Bytes of a name or of arguments that an error repeats.
+/// Bytes of a name or of arguments that an error message repeats, at most.
 const REPEATED: usize = 128;
 
-/// Which replies a client wants.
+/// Replies that a client wants (`CLIENT REPLY`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Replies {
-    /// All.
+    /// All replies.
     #[default]
     On,
-    /// None.
+    /// No replies.
     Off,
-    /// None to this command, then none to the next one.
+    /// No reply to this command, nor to the next one.
     SkipNext,
-    /// None to this command, then all.
+    /// No reply to this command, then all.
     Skip,
 }
 
-/// A command that waits for `EXEC`.
+/// A command of a transaction that waits for `EXEC`.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// What it is, in [`units`].
+    /// The number of the command or subcommand in [`units`].
     pub number: usize,
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// A transaction that is being put together.
+/// An open transaction (`MULTI`).
 #[derive(Debug, Default)]
 pub(super) struct Multi {
     pub commands: Vec<Queued>,
-    /// Memory of their arguments.
+    /// Memory of the arguments, bytes.
     pub bytes: usize,
-    /// A command was refused: nothing will be done.
+    /// A command was refused when it was queued: `EXEC` will run nothing.
     pub is_refused: bool,
 }
 
 impl Multi {
-    /// Puts a command behind the others.
+    /// Appends a command.
     fn queue(&mut self, number: usize, arguments: &[&[u8]]) {
         self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
         self.commands.push(Queued { number, arguments: blocking::kept(arguments) });
     }
 }
 
-/// What the server keeps for a client.
+/// State of a client's connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// Never used again for another client.
+    /// Number of the session; never reused for another client.
     pub id: u64,
     /// The database that commands work on.
     pub db: usize,
-    /// How replies look.
+    /// RESP version of the replies.
     pub protocol: Protocol,
-    /// As `CLIENT SETNAME` has it.
+    /// Name given by `CLIENT SETNAME`.
     pub name: Vec<u8>,
-    /// As `CLIENT SETINFO` has it: name and version of what the client speaks with.
+    /// Name and version of the client's library, given by `CLIENT SETINFO`.
     pub library: [Vec<u8>; 2],
-    /// May use more than the commands that authenticate.
+    /// Whether all commands may be used, not only those for authentication.
     pub is_authenticated: bool,
-    /// The number of its user.
+    /// The number of the client's user.
     pub(super) user: u64,
     /// The command that ran last.
     pub last_command: &'static str,
-    /// And what its second word said, if that is a part of its name.
+    /// The subcommand of the command that ran last, if it has one.
     pub last_subcommand: &'static str,
     pub(super) replies: Replies,
     pub(super) multi: Option<Multi>,
     pub(super) closes: bool,
-    /// It listens to something.
+    /// Whether the client subscribes to anything.
     pub(super) listens: bool,
-    /// It is spared when connections take too much memory.
+    /// Whether the client is exempt from being closed when connections take too much memory (`CLIENT NO-EVICT`).
     pub(super) stays: bool,
-    /// The commands of a transaction are being run.
+    /// Whether the commands of a transaction are running.
     pub(super) is_in_exec: bool,
-    /// What the command that has just run wants to wait for.
+    /// The wait that the command that has just run asks for.
     pub(super) asks: Option<Wait>,
-    /// The request that waits.
+    /// The blocked request.
     pub(super) waiting: Option<Waiting>,
-    /// A request that waited is being run again.
+    /// Whether a blocked request is being run again.
     pub(super) is_resumed: bool,
-    /// Because of this key.
+    /// The key whose change has led to that run.
     pub(super) woken: Option<Vec<u8>>,
-    /// The value of the request that runs, if that is in the keyspace already.
+    /// The value of the running request, if it was stored in the keyspace while it was received.
     pub uploaded: Option<Upload>,
-    /// The value of the request was in the keyspace when the command began.
+    /// Whether the request's value was in the keyspace when the command began.
     pub is_uploaded: bool,
-    /// Long strings in the replies of the request that has run, and where in the output each belongs.
+    /// Long strings in the replies of the request, each with its position in the output.
     pub later: Vec<(usize, LaterString)>,
-    /// Whoever runs its requests also does their steps.
+    /// Whether the caller of the session also works on requests in steps.
     pub can_step: bool,
     /// The request that is worked on in steps.
     pub(super) steps: Option<Box<Steps>>,
 }
 
-/// A long string in a reply.
+/// A long string in a reply, read while the reply is sent.
 #[derive(Debug)]
 pub enum LaterString {
-    /// As it is.
+    /// The string itself.
     Plain(StringReader),
-    /// As `DUMP` gives it.
+    /// The string serialized by `DUMP`.
     Dump(LongDump),
 }
 
@@ -121,7 +121,7 @@ impl LaterString {
         }
     }
 
-    /// Puts the next bytes behind those in `out`, about so many at most.
+    /// Appends the next bytes to `out`, about `most` at most.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -133,14 +133,14 @@ impl LaterString {
     }
 }
 
-/// What the connection has to do after a request.
+/// Action for the connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Go on.
+    /// Go on with the next request.
     Open,
-    /// Send what is there and close.
+    /// Send the replies and close.
     Closes,
-    /// The engine failed: drop the turn.
+    /// The engine failed: drop the event-loop iteration.
     EngineFailed,
 }
 
@@ -150,31 +150,31 @@ impl Session {
         Session { id, user: DEFAULT, is_authenticated: server.users.is_open(), ..Session::default() }
     }
 
-    /// A transaction is being put together.
+    /// Whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.multi.is_some()
     }
 
-    /// As just connected.
+    /// Resets the session to the state of a new connection.
     pub(super) fn reset(&mut self, server: &Server) {
-        // What it speaks with stays the same.
+        // The client's library stays the same.
         let library = std::mem::take(&mut self.library);
         let (last_command, stays, can_step) = (self.last_command, self.stays, self.can_step);
         *self = Session { last_command, stays, can_step, library, ..Session::new(self.id, server) };
     }
 
-    /// It listens, in a protocol in which messages cannot be told from replies.
+    /// Whether the client only gets messages: it subscribes with RESP2, where messages cannot be told from replies.
     pub(super) fn gets_only_messages(&self) -> bool {
         self.listens && self.protocol == Protocol::Resp2
     }
 
-    /// It is spared when connections take too much memory.
+    /// Whether the client is exempt from being closed when connections take too much memory.
     pub fn stays(&self) -> bool {
         self.stays
     }
 
-    /// The value of so many bytes that a client has begun to send may go to the keyspace as it comes: `arguments` are those before it. A
-    /// client that is shown whole requests gets them whole, and a log beside those that it can take at once.
+    /// Whether the value of `length` bytes that a client has begun to send may be stored in the keyspace while it is received: `arguments`
+    /// are those before it. Monitors need whole requests, and the AOF needs whole values up to [`steps::AT_ONCE`].
     pub fn takes_value(&self, server: &Server, arguments: &[&[u8]], length: usize) -> bool {
         let is_shown = server.hub.has_monitors() || server.append.exists() && length as u64 <= steps::AT_ONCE;
         let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_shown);
@@ -182,12 +182,12 @@ impl Session {
         found.is_some_and(|(_, command)| strings::takes_value(command, arguments.len(), length))
     }
 
-    /// Memory of a transaction that is being put together, bytes.
+    /// Memory of the commands of an open transaction, bytes.
     pub fn queued_bytes(&self) -> usize {
         self.multi.as_ref().map_or(0, |multi| multi.bytes)
     }
 
-    /// The transaction, if there is one, will do nothing.
+    /// Makes `EXEC` of an open transaction fail.
     fn refuse_transaction(&mut self) {
         if let Some(multi) = &mut self.multi {
             multi.is_refused = true;
@@ -209,7 +209,7 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
     Failure::new([b"ERR unknown command '", &name[..], b"', with args beginning with: ", &repeated[..]].concat())
 }
 
-/// What a request is about: the command or subcommand that it names.
+/// Finds the command or subcommand that a request names.
 fn identify(server: &Server, arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
     let found = arguments.first().and_then(|name| server.configuration.renames.find(name));
     let (number, command) = found.ok_or_else(|| unknown_command(arguments))?;
@@ -220,7 +220,7 @@ fn identify(server: &Server, arguments: &[&[u8]]) -> Result<(usize, &'static Uni
     Ok((number, units::get(number)))
 }
 
-/// Whether a request may be run.
+/// Checks whether a request may be run.
 fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &Request) -> Result<(), Failure> {
     let unit = request.unit;
     if !unit.takes(request.arguments.len()) {
@@ -242,13 +242,13 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     Ok(())
 }
 
-/// Whether what is written could be kept where it has to be.
+/// Fails if the AOF cannot take writes.
 pub(super) fn check_append_log(server: &Server) -> Result<(), Failure> {
     let refused = |why: &str| Failure::new(format!("MISCONF Errors writing to the AOF file: {why}"));
     server.append.refusal().map_or(Ok(()), |why| Err(refused(why)))
 }
 
-/// Answers a request that is not run.
+/// Replies with an error to a request that is not run.
 fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, failure: &Failure, out: &mut Vec<u8>) -> Ended {
     session.refuse_transaction();
     let text = failure.text();
@@ -261,7 +261,7 @@ fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, fai
     Ended::Open
 }
 
-/// What a client may send that gets only messages.
+/// Commands that a client may send while it only gets messages.
 const WITH_MESSAGES: &[&str] =
     &["ping", "psubscribe", "punsubscribe", "quit", "reset", "ssubscribe", "subscribe", "sunsubscribe", "unsubscribe"];
 
@@ -272,8 +272,7 @@ fn not_with_messages(unit: &Unit) -> Failure {
     ))
 }
 
-/// Does what a client asks for, and writes the reply behind what is in `out`. The writes are in the keyspace's turn, for the caller to
-/// commit.
+/// Runs a request and appends the reply to `out`. The writes belong to the keyspace's event-loop iteration, which the caller commits.
 pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, arguments: &[&[u8]], out: &mut Vec<u8>) -> Ended {
     let start = out.len();
     server.statistics.commands += 1;
@@ -311,13 +310,13 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
         Replies::Off => Replies::Off,
     };
     if !confirms {
-        // What confirms that a client listens is a message rather than a reply.
+        // Confirmations of subscriptions are messages, which are sent even if replies are off.
         out.truncate(start);
     }
     ended
 }
 
-/// Runs a command. An error takes the place of what it had written.
+/// Runs a command. An error replaces its partial reply.
 pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) -> Ended {
     let begun = context.server.records.stopwatch.begun();
     let start = context.reply.position();
@@ -364,7 +363,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
             ended = Ended::EngineFailed;
         }
     }
-    // One that waits is counted when it is run for the last time.
+    // A blocked command is counted when it runs for the last time.
     if context.session.asks.is_none() || context.session.is_in_exec {
         let others = context.keyspace.waited() - waited;
         note(context, number, arguments, (begun, others), failed);
@@ -372,7 +371,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
 
-/// Answers with an error, and counts it.
+/// Replies with an error, and counts it.
 pub(super) fn refused(context: &mut Context, failure: &Failure) {
     let text = failure.text();
     context.reply.error(&text);
@@ -380,8 +379,8 @@ pub(super) fn refused(context: &mut Context, failure: &Failure) {
     context.server.records.usage.error(&text);
 }
 
-/// Counts a command that has run, and remembers it if it took long. What it waited for others' writes, `others` nanoseconds, is time of
-/// their commit.
+/// Adds a finished command to the statistics, and to the slow log if it took long. `others`: time spent waiting for other clients' writes,
+/// which counts as latency of commits, nanoseconds.
 fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, others): (u64, u64), failed: bool) {
     let server = &mut *context.server;
     let last = server.records.stopwatch.since(begun).saturating_sub(others);
@@ -392,7 +391,7 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
-    // What `EXEC` runs is noted one by one.
+    // The commands inside `EXEC` are noted one by one.
     if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {
         let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
         let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);

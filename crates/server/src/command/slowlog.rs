@@ -1,15 +1,15 @@
-//! Commands that took long, and `SLOWLOG`.
+//! The log of slow commands, and `SLOWLOG`.
 
 use super::arguments::{integer_or, is};
 use super::table::{ADMIN, LOADING, STALE};
 use super::{Command, Context, Failure, Group, Outcome, help, unknown_subcommand};
 use std::collections::VecDeque;
 
-/// Arguments of a command that are kept; the last one says how many more there were.
+/// Arguments kept of a command; if there are more, the last one says how many.
 const ARGUMENTS: usize = 32;
-/// Bytes of an argument that are kept.
+/// Bytes kept of an argument.
 const ARGUMENT_BYTES: usize = 128;
-/// What stands for an argument that nobody else should see.
+/// Replacement for an argument that is secret.
 pub(super) const REDACTED: &[u8] = b"(redacted)";
 
 /// The commands of this file.
@@ -19,11 +19,11 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "slowlog",
     .since("2.2.12")
     .says("Commands that took long", "O(n), n being the number of entries")];
 
-/// A command that took long.
+/// A slow command.
 #[derive(Debug)]
 struct Entry {
     id: u64,
-    /// Unix seconds.
+    /// When the command ran, unix seconds.
     at: u64,
     micros: u64,
     arguments: Vec<Vec<u8>>,
@@ -31,7 +31,7 @@ struct Entry {
     name: Vec<u8>,
 }
 
-/// Commands that took long, the newest first.
+/// Slow commands, newest first.
 #[derive(Debug, Default)]
 pub(super) struct Slowlog {
     entries: VecDeque<Entry>,
@@ -39,7 +39,7 @@ pub(super) struct Slowlog {
 }
 
 impl Slowlog {
-    /// Notes a command; at most so many are kept.
+    /// Adds a command, and keeps at most `most`.
     pub fn add(&mut self, (at, micros): (u64, u64), arguments: Vec<Vec<u8>>, (client, name): (String, Vec<u8>), most: usize) {
         self.entries.push_front(Entry { id: self.next, at, micros, arguments, client, name });
         self.next += 1;
@@ -55,14 +55,14 @@ impl Slowlog {
     }
 }
 
-/// Which arguments of a request are secrets.
+/// Indices of the arguments of a request that are secrets.
 pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
     let all = 0..arguments.len();
     match unit {
         "auth" => all.skip(1).collect(),
         "acl|setuser" => all.skip(2).collect(),
         "hello" => {
-            // A name may be `auth`, too, so all that follows is hidden.
+            // A client name may be `auth`, too, so all arguments behind the first `auth` are hidden.
             let auth = arguments.iter().position(|word| is(word, "auth"));
             auth.map(|at| all.skip(at + 1).collect()).unwrap_or_default()
         }
@@ -71,7 +71,7 @@ pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
     }
 }
 
-/// Arguments as they are kept: without secrets, not too many and not too long.
+/// Copies the arguments for the log: secrets replaced, at most [`ARGUMENTS`], each cut to [`ARGUMENT_BYTES`].
 pub(super) fn kept(unit: &str, arguments: &[&[u8]]) -> Vec<Vec<u8>> {
     let secrets = secrets(unit, arguments);
     let whole = if arguments.len() > ARGUMENTS { ARGUMENTS - 1 } else { arguments.len() };

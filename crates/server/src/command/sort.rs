@@ -1,4 +1,4 @@
-//! Sorting what lists, sets and sorted sets have, by themselves or by other keys.
+//! `SORT`: sorts the elements of lists, sets and sorted sets, by themselves or by values of other keys.
 
 use super::arguments::{Rest, is};
 use super::table::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
@@ -14,7 +14,8 @@ const fn sorting(name: &'static str, run: Run) -> Command {
         .says("Elements of a list, set or sorted set in order", "O(n+m*log(m)), n being the elements and m those sorted")
 }
 
-/// The key that is sorted, and the last one that is stored to. The keys of values are known only from the elements.
+/// Indices of the key to sort and of the last `STORE` key. Keys read by `BY` and `GET` depend on the elements and are not among the
+/// arguments.
 pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let (mut at, mut stored) = (2, None);
     while let Some(word) = arguments.get(at) {
@@ -37,14 +38,14 @@ pub(super) const COMMANDS: &[Command] = &[
     sorting("sort_ro", sort_ro).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
 ];
 
-/// Where a value is that belongs to an element.
+/// Source of the value that belongs to an element (a pattern of `BY` or `GET`).
 #[derive(Debug, Clone, Copy)]
 enum Pattern<'a> {
-    /// It is the element.
+    /// The element itself.
     Element,
-    /// There is none: the same key for all elements is of no use.
+    /// No value: the pattern names one key for all elements.
     Nothing,
-    /// In a key with the element in its name, and perhaps in a field of it.
+    /// A key with the element in its name, or a field of its hash.
     Key { before: &'a [u8], behind: &'a [u8], field: Option<&'a [u8]> },
 }
 
@@ -55,14 +56,14 @@ impl<'a> Pattern<'a> {
         }
         let Some(star) = text.iter().position(|byte| *byte == b'*') else { return Pattern::Nothing };
         let (before, behind) = (&text[..star], &text[star + 1..]);
-        // An arrow with nothing behind it is a part of the key.
+        // An arrow at the end of the pattern is part of the key.
         match behind.windows(2).position(|pair| pair == b"->").filter(|arrow| arrow + 2 < behind.len()) {
             Some(arrow) => Pattern::Key { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) },
             None => Pattern::Key { before, behind, field: None },
         }
     }
 
-    /// The value that belongs to an element.
+    /// The value for an element.
     fn value(&self, context: &mut Context, element: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let (before, behind, field) = match *self {
             Pattern::Element => return Ok(Some(element.to_vec())),
@@ -70,7 +71,7 @@ impl<'a> Pattern<'a> {
             Pattern::Key { before, behind, field } => (before, behind, field),
         };
         let key = [before, element, behind].concat();
-        // What is too long to be kept is not there.
+        // A name that is too long for a key or member cannot exist.
         if check_key(&key).is_err() || field.is_some_and(|field| check_member(field).is_err()) {
             return Ok(None);
         }
@@ -83,12 +84,12 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// What is asked for.
+/// Options of `SORT`.
 #[derive(Debug)]
 struct Request<'a> {
     backward: bool,
     alphabetic: bool,
-    /// Elements to pass over, and to take at most; negative: all.
+    /// Elements to skip, and elements to take at most; negative: all.
     limit: (i64, i64),
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
@@ -96,7 +97,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// `may_read_all`: keys whose names come from the elements may be read, too, whichever they are.
+    /// `may_read_all`: the user may read every key, as `BY` and `GET` with patterns need.
     fn parse(options: &[&'a [u8]], may_store: bool, may_read_all: bool) -> Result<Self, Failure> {
         let mut request = Request { backward: false, alphabetic: false, limit: (0, -1), by: None, get: Vec::new(), store: None };
         let mut rest = Rest::new(options);
@@ -124,12 +125,12 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Elements stay as they come.
+    /// Whether the elements are left in their order.
     fn is_unsorted(&self) -> bool {
         matches!(self.by, Some(Pattern::Nothing))
     }
 
-    /// The positions, in the end, from the first that is wanted up to another (excluded), of so many elements.
+    /// Range of positions in the result to take (end excluded), out of `count` elements.
     fn span(&self, count: u64) -> (u64, u64) {
         let (skip, most) = self.limit;
         let from = u64::try_from(skip).unwrap_or(0).min(count);
@@ -137,21 +138,21 @@ impl<'a> Request<'a> {
     }
 }
 
-/// An element and what it is sorted by.
+/// An element and its sort key.
 struct Item {
     element: Vec<u8>,
     number: f64,
     text: Option<Vec<u8>>,
 }
 
-/// A number as `strtod` reads it: blanks may come first, what is behind a zero byte does not count, and nothing is zero.
+/// A number as `strtod` reads it: leading blanks are skipped, a zero byte ends it, and empty text is zero.
 fn weight(text: &[u8]) -> Option<f64> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     if text.is_empty() { Some(0.0) } else { parse_double(&text[blanks..]) }
 }
 
-/// Elements from one position up to another (excluded), backwards if asked; all of a set are in no order.
+/// Loads the elements of a range of positions (end excluded), backwards if asked; of a set always all, in no order.
 fn load(context: &mut Context, head: &Collection, (from, to): (u64, u64), backward: bool) -> Result<Vec<Vec<u8>>, Failure> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     // Backwards, positions count from the end.
@@ -179,7 +180,7 @@ fn load(context: &mut Context, head: &Collection, (from, to): (u64, u64), backwa
     Ok(found)
 }
 
-/// All elements in order.
+/// All elements, sorted.
 fn sorted(context: &mut Context, head: &Collection, request: &Request) -> Result<Vec<Vec<u8>>, Failure> {
     let by = request.by.filter(|_| !request.is_unsorted());
     let mut items = Vec::new();
@@ -198,11 +199,11 @@ fn sorted(context: &mut Context, head: &Collection, request: &Request) -> Result
         }
         items.push(item);
     }
-    // What is kept is sorted by all bytes. What is shown is sorted as text, which ends at a zero byte.
+    // With `STORE` all bytes are compared. Otherwise the elements are compared as C strings, which end at a zero byte.
     let end = |text: &Vec<u8>| text.iter().position(|byte| *byte == 0 && request.store.is_none()).unwrap_or(text.len());
     let alphabetic = |a: &Vec<u8>, b: &Vec<u8>| a[..end(a)].cmp(&b[..end(b)]);
     let order = |a: &Item, b: &Item| match (request.alphabetic, by) {
-        // Equal numbers are sorted by the elements, so that there is one order.
+        // Elements with equal numbers are ordered by their bytes, so that the order is unique.
         (false, _) => a.number.partial_cmp(&b.number).unwrap_or(Ordering::Equal).then_with(|| a.element.cmp(&b.element)),
         (true, None) => alphabetic(&a.element, &b.element),
         (true, Some(_)) => match (&a.text, &b.text) {
@@ -214,11 +215,11 @@ fn sorted(context: &mut Context, head: &Collection, request: &Request) -> Result
     Ok(items.into_iter().map(|item| item.element).collect())
 }
 
-/// The elements that are wanted, in the order that is wanted.
+/// The elements of the result, in order.
 fn wanted(context: &mut Context, head: &Collection, request: &mut Request) -> Result<Vec<Vec<u8>>, Failure> {
     let (from, to) = request.span(head.count);
     if request.is_unsorted() && head.kind == Kind::Set && request.store.is_some() {
-        // What is kept is the same whatever order the set is in.
+        // Sorted, so that the stored list does not depend on the internal order of the set.
         (request.by, request.alphabetic) = (None, true);
     }
     if request.is_unsorted() {
@@ -245,7 +246,8 @@ fn run(context: &mut Context, arguments: &[&[u8]], may_store: bool) -> Outcome {
         request.get.push(Pattern::Element);
     }
     let Some(target) = request.store else {
-        // One value after the other: they may be as large as they like, and the same again and again.
+        // Values are read and written one by one: together they could be too large for memory, as the elements may name one large value
+        // many times.
         context.reply.array(elements.len() * request.get.len());
         for element in elements {
             for pattern in &request.get {

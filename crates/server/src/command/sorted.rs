@@ -1,4 +1,4 @@
-//! Sorted sets: members one by one.
+//! Commands for members of sorted sets.
 
 use super::arguments::{Rest, count, double, is, not_negative, numbered_keys};
 use super::hashes::{pick, size};
@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[Command] = &[
     zset("zscore", 3, zscore).flags(READ | FAST).since("1.2.0").says("A member's score", "O(1)"),
 ];
 
-/// What `ZADD` is asked to do.
+/// Options of `ZADD`.
 #[derive(Debug, Default)]
 pub(super) struct Options {
     pub only_new: bool,
@@ -70,7 +70,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads options up to the first score; gives what follows.
+    /// Parses options up to the first score; returns the arguments from there on.
     fn parse<'r, 'a>(arguments: &'r [&'a [u8]]) -> Result<(Options, &'r [&'a [u8]]), Failure> {
         let mut options = Options::default();
         let mut rest = arguments;
@@ -101,7 +101,7 @@ impl Options {
         Err(Failure::fixed(text))
     }
 
-    /// The score that a member gets; `None`: it is left alone.
+    /// The new score of a member; `None`: it stays as it is.
     fn wanted(&self, old: Option<f64>, given: f64) -> Result<Option<f64>, Failure> {
         let Some(old) = old else { return Ok((!self.only_existing).then_some(given)) };
         if self.only_new {
@@ -116,12 +116,12 @@ impl Options {
     }
 }
 
-/// Scores and members, as a client gives them.
+/// Parses pairs of scores and members.
 fn given<'a>(pairs: &[&'a [u8]]) -> Result<Vec<(f64, &'a [u8])>, Failure> {
     pairs.chunks_exact(2).map(|pair| Ok((double(pair[0])?, pair[1]))).collect()
 }
 
-/// Gives members scores, and replies with how many it were.
+/// Sets scores of members, and replies with the number of members added or changed.
 pub(super) fn add(context: &mut Context, key: &[u8], options: &Options, members: &[(f64, &[u8])]) -> Outcome {
     members.iter().try_for_each(|(_, member)| check_member(member))?;
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
@@ -226,7 +226,7 @@ fn zrevrank(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     rank(context, arguments, true)
 }
 
-/// Removes members from an end.
+/// Removes up to `most` members at one end.
 pub(super) fn take(context: &mut Context, key: &[u8], highest: bool, most: u64) -> Result<Vec<Scored>, Failure> {
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;
     let count = edit.head.count;
@@ -246,7 +246,7 @@ pub(super) fn take(context: &mut Context, key: &[u8], highest: bool, most: u64) 
     Ok(taken)
 }
 
-/// Writes members and scores, as pairs or one after the other.
+/// Replies with members and scores, as nested pairs or as a flat array.
 pub(super) fn reply_scored(reply: &mut Writer, members: &[Scored], nested: bool) {
     reply.array(members.len() * if nested { 1 } else { 2 });
     for (member, score) in members {
@@ -277,7 +277,7 @@ fn zpopmax(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     pop(context, arguments, true)
 }
 
-/// Whether the highest are to be removed, and how many, behind the keys.
+/// Parses the end to remove from (true: the highest scores) and the number of members, behind the keys.
 pub(super) fn end_and_count(rest: &[&[u8]]) -> Result<(bool, u64), Failure> {
     let mut rest = Rest::new(rest);
     let highest = match rest.value()? {
@@ -288,7 +288,7 @@ pub(super) fn end_and_count(rest: &[&[u8]]) -> Result<(bool, u64), Failure> {
     Ok((highest, rest.take_count()?))
 }
 
-/// Removes members from an end; the reply is the key and them.
+/// Removes members at one end; the reply has the key and the members.
 pub(super) fn take_and_reply(context: &mut Context, key: &[u8], highest: bool, most: u64) -> Outcome {
     let taken = take(context, key, highest, most)?;
     context.reply.array(2);

@@ -1,4 +1,4 @@
-//! Sorted sets: unions, intersections and differences, of sets, too.
+//! Unions, intersections and differences of sorted sets, and of plain sets among them.
 
 use super::arguments::{Rest, Split, integer, is};
 use super::sets::limit;
@@ -55,7 +55,7 @@ enum Operation {
     Difference,
 }
 
-/// What becomes of the scores of one member.
+/// Combination of the scores of a member that several sets have.
 #[derive(Debug, Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -69,13 +69,13 @@ impl Aggregate {
             Aggregate::Sum => number_or_zero(a + b),
             Aggregate::Min if b < a => b,
             Aggregate::Max if b > a => b,
-            // Of two zeros the sign of the first one stays.
+            // Of two zeros the first one is taken, with its sign.
             Aggregate::Min | Aggregate::Max => a,
         }
     }
 }
 
-/// Infinity less infinity, and zero times infinity, are zero here.
+/// Replaces NaN (infinity less infinity, or zero times infinity) by zero.
 fn number_or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
@@ -87,7 +87,7 @@ struct Request {
     with_scores: bool,
 }
 
-/// Keys after their number, and what follows.
+/// The keys, after their number, and the arguments behind them.
 fn keys<'r, 'a>(arguments: &'r [&'a [u8]], name: &[u8]) -> Result<Split<'r, 'a>, Failure> {
     let (number, rest) = arguments.split_first().ok_or(SYNTAX)?;
     let number = integer(number)?;
@@ -103,7 +103,7 @@ impl Request {
         Request { weights: vec![1.0; heads.len()], heads, aggregate: Aggregate::Sum, with_scores: false }
     }
 
-    /// Finds the sets, then reads the options: a key of another type is the first thing that is said.
+    /// Finds the sets, then parses the options: a key of a wrong type is reported before a wrong option.
     fn parse(context: &mut Context, arguments: &[&[u8]], name: &[u8], operation: Operation, stores: bool) -> Result<Self, Failure> {
         let (keys, options) = keys(arguments, name)?;
         let mut request = Request::new(heads(context, keys)?);
@@ -150,13 +150,13 @@ fn compute(context: &mut Context, request: &Request, operation: Operation) -> Re
     if operation != Operation::Difference {
         inputs.sort_by_key(|(head, _)| head.map_or(0, |head| head.count));
     }
-    // By member: the score so far, and in how many sets it was.
+    // By member: the score so far, and the number of sets that have it.
     let mut all: HashMap<Vec<u8>, (f64, usize)> = HashMap::new();
     for (nth, (head, weight)) in inputs.iter().enumerate() {
         let Some(head) = head else { continue };
         context.keyspace.walk_scored_or_set(head, &mut |member, score| {
             let product = score * weight;
-            // As in Redis, a product of an intersection is made a number only in the first set: later ones are aggregated as NaN.
+            // As in Redis, an intersection replaces a NaN product by zero only in the first set: in later ones NaN is aggregated.
             let is_raw = operation == Operation::Intersection && nth > 0;
             let score = if is_raw { product } else { number_or_zero(product) };
             match (all.get_mut(member), operation) {
@@ -172,7 +172,7 @@ fn compute(context: &mut Context, request: &Request, operation: Operation) -> Re
     let is_in = |sets: usize| operation != Operation::Intersection || sets == inputs.len();
     let mut found: Vec<Scored> =
         all.into_iter().filter(|(_, (_, sets))| is_in(*sets)).map(|(member, (score, _))| (member, score)).collect();
-    // Zero has two signs and one place.
+    // Adding 0.0 makes both zeros equal for the order.
     found.sort_by(|a, b| (a.1 + 0.0).total_cmp(&(b.1 + 0.0)).then_with(|| a.0.cmp(&b.0)));
     Ok(found)
 }

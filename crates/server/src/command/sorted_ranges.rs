@@ -1,4 +1,4 @@
-//! Sorted sets: ranges by rank, score and name.
+//! Commands for ranges of sorted sets, by rank, score and name.
 
 use super::arguments::{Rest, integer, is, span};
 use super::sorted::{Scored, reply_scored, zset};
@@ -65,10 +65,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("The members whose score is in a range, backwards", "O(n), n being the members in the range"),
 ];
 
-/// Calls for each member of a range and its score.
+/// Callback for each member of a range and its score.
 type Visit<'a> = dyn FnMut(&[u8], f64) -> ControlFlow<()> + 'a;
 
-/// What a range is counted by.
+/// Order that the ends of a range refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -111,7 +111,7 @@ impl Range {
         })
     }
 
-    /// Shows `visit` the members inside, in order or backwards, until it breaks; of the first it passes over `skip`, except by rank.
+    /// Calls `visit` for the members inside, in order or backwards, until it breaks. Skips the first `skip` members, except by rank.
     fn walk(&self, context: &mut Context, head: &Collection, (backward, mut skip): (bool, u64), visit: &mut Visit) -> Outcome {
         match self {
             Range::Score(min, max) => context.keyspace.walk_scores(head, (*min, *max), backward, &mut |member, score| {
@@ -133,7 +133,7 @@ impl Range {
         Ok(())
     }
 
-    /// How many members are inside.
+    /// Number of members inside.
     fn count(&self, context: &mut Context, head: &Collection) -> Result<u64, Failure> {
         Ok(match self {
             Range::Score(min, max) => context.keyspace.count_scores(head, (*min, *max))?,
@@ -143,16 +143,16 @@ impl Range {
     }
 }
 
-/// What a command wants of a range.
+/// Arguments of a range command.
 struct Request {
     range: Range,
     backward: bool,
     with_scores: bool,
-    /// Members to pass over, and members to take at most.
+    /// Members to skip, and members to take at most.
     limit: Option<(i64, i64)>,
 }
 
-/// What the name of a command has said already.
+/// Settings that the name of a command implies.
 #[derive(Clone, Copy)]
 struct Fixed {
     by: Option<By>,
@@ -182,7 +182,7 @@ impl Request {
         if with_scores && by == By::Lex {
             return Err(Failure::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
         }
-        // Backwards, the larger end comes first.
+        // Backwards, the larger end comes first in the request.
         let (min, max) = if backward && by != By::Rank { (max, min) } else { (min, max) };
         Ok(Request { range: Range::parse(by, min, max)?, backward, with_scores, limit })
     }
@@ -240,7 +240,7 @@ fn zrevrangebylex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     range(context, arguments, Fixed { by: Some(By::Lex), backward: Some(true), stores: false })
 }
 
-/// Makes a key hold these members and nothing else.
+/// Replaces the value of a key by these members.
 pub(super) fn store(context: &mut Context, key: &[u8], members: &[Scored]) -> Outcome {
     context.keyspace.remove(context.session.db, key)?;
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;

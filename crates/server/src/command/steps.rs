@@ -1,14 +1,14 @@
 //! Requests whose work on long strings takes many event-loop iterations.
 //!
 //! A handler that finds such work begins a [`Task`] and returns [`Failure::InSteps`]: nothing is written to the keyspace by then, and the
-//! reply is taken back. From then on the client's further requests wait, and each iteration does a part of the task. When the task is
-//! done, the request is run again, and its handler finds the result: a number, or a string that no key names yet. The second run makes
-//! all decisions that depend on keys, so the change of a key, and the messages about it, belong to one iteration. A string is made of the
+//! reply is taken back. From then on the client's further requests wait, and each iteration does a part of the task. When the task is done,
+//! the request is run again, and its handler finds the result: a number, or a string that no key names yet. The second run makes all
+//! decisions that depend on keys, so the change of a key, and the messages about it, belong to one iteration. A string is made of the
 //! values that its source keys hold when the task begins. If one of them changes meanwhile, the task begins again; after [`ATTEMPTS`]
-//! attempts the work is done at once. A number is that of the moment when the request came.
+//! attempts the work is done at once. A number describes the moment when the request came.
 //!
-//! The log beside (`append`) takes a long string in parts, too, before the key gets it: `SET` and `APPEND` of a reserved key, and at last
-//! `RENAME`, which has the effect of the request. `DEL` follows parts that nobody needs any more.
+//! The AOF (`append`) also takes a long string in parts, before the key gets it: `SET` and `APPEND` of a reserved key, and at last
+//! `RENAME`, which has the effect of the request. If the parts turn out to be useless, `DEL` follows.
 //!
 //! Transactions, and sessions without a network, do all work at once.
 
@@ -22,28 +22,28 @@ use crate::keyspace::{self, DATABASES, Keyspace, StringReader, Trace, Upload};
 use crate::rdb::crc64;
 use crate::resp::Writer;
 
-/// Bytes of a string with which work is done at once. Tests have strings of many steps.
+/// Strings up to this size are worked on at once, bytes. Tests use a smaller limit.
 pub(super) const AT_ONCE: u64 = if cfg!(test) { 1 << 20 } else { 4 << 20 };
 /// Bytes of a step, and of all steps of a request in an event-loop iteration.
 const STEP: usize = 256 << 10;
 const STEPS: usize = 2 << 20;
-/// How often a string is made in steps of keys that change meanwhile.
+/// Attempts to make a string in steps while its source keys change.
 const ATTEMPTS: u32 = 3;
-/// Watchers of keys that a task reads are numbered as their sessions, from here on.
+/// Offset from a session's number to the number that watches the keys its task reads.
 const WATCHERS: u64 = 1 << 63;
 
 /// Work that is done in steps.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// Strings, one behind the other, become one. `crc`: the checksum of the bytes before them, and then of all.
+    /// Concatenates strings. `crc`: the checksum of the bytes before them, and at the end of all.
     Join { sources: Vec<StringReader>, to: Upload, crc: u64 },
-    /// The bits of strings, combined, become one string; `None`: those of a single one, inverted.
+    /// Combines the bits of strings; `None`: inverts the bits of a single one.
     Combine { sources: Vec<StringReader>, operation: Option<Operation>, to: Upload },
-    /// Bits that are set from one position up to another are counted. The reader begins at byte `at`.
+    /// Counts the set bits of a range. The reader begins at byte `at`.
     Count { reader: StringReader, at: u64, bits: (u64, u64), number: u64 },
-    /// The first bit that is set, or clear, is looked for; if there is none, it is `behind`.
+    /// Finds the first bit that is set, or clear; if there is none, the result is `behind`.
     Find { reader: StringReader, at: u64, bits: (u64, u64), bit: bool, found: Option<u64>, behind: Option<u64> },
-    /// A string is written to the log beside, within an epoch of that.
+    /// Writes a string to the AOF, within epoch `epoch` of it.
     Log { reader: StringReader, epoch: u64, is_first: bool },
 }
 
@@ -58,29 +58,29 @@ enum Done {
 /// A request that is worked on in steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// The work; `None`: the request can be run again.
+    /// The task; `None`: the request can be run again.
     task: Option<Task>,
-    /// The command, in `units`.
+    /// The number of the command in `units`.
     number: usize,
     request: Vec<Vec<u8>>,
     /// The client wants no reply.
     is_silent: bool,
-    /// The string that was made, and its checksum.
+    /// The finished string and its checksum.
     built: Option<(Upload, u64)>,
-    /// The number that was found.
+    /// The finished number.
     found: Option<Option<u64>>,
-    /// The log beside may have parts of the string.
+    /// The AOF may have parts of the string.
     has_parts: bool,
-    /// All of the string is in the log, within this epoch of that.
+    /// The epoch of the AOF that has all parts of the string.
     logged: Option<u64>,
-    /// The id of the string that a key has got, of which the log has all parts.
+    /// The id of a string that a key has been set to and of which the AOF has all parts.
     named: Option<u64>,
     attempts: u32,
-    /// Nanoseconds of steps and runs so far.
+    /// Time spent in steps and runs so far, nanoseconds.
     pub spent: u64,
 }
 
-/// The key that has the parts of a session's string in the log.
+/// The reserved key whose value in the AOF is the part of a session's string so far.
 fn parts_key(session: u64) -> Vec<u8> {
     [PARTS, session.to_string().as_bytes()].concat()
 }
@@ -92,7 +92,7 @@ pub(super) fn inside(at: u64, part: &[u8], (from, to): (u64, u64)) -> (u64, u64)
 }
 
 impl Task {
-    /// Does a part of it for a session in a database; true: all is done.
+    /// Runs a step for a session and a database; true: the task is done.
     fn step(&mut self, keyspace: &mut Keyspace, append: &mut AppendLog, (db, session): (usize, u64)) -> keyspace::Result<bool> {
         let mut part = Vec::with_capacity(STEP);
         match self {
@@ -139,7 +139,7 @@ impl Task {
             }
             Task::Log { reader, epoch, is_first } => {
                 if append.epoch() != *epoch {
-                    // The parts so far are of no use. The request is run again, and finds that out.
+                    // The AOF was restarted, so the parts written are useless. The request is run again, and begins anew.
                     return Ok(true);
                 }
                 if !append.begin_parts(session) {
@@ -173,12 +173,12 @@ impl Task {
 }
 
 impl Session {
-    /// A request is worked on in steps; no other may be run before it has its reply.
+    /// Whether a request is worked on in steps; no other may be run before it has its reply.
     pub fn is_in_steps(&self) -> bool {
         self.steps.as_ref().is_some_and(|steps| !steps.request.is_empty())
     }
 
-    /// The name under which the request was sent that is worked on in steps.
+    /// The command name, as sent, of the request that is worked on in steps.
     pub fn stepped(&self) -> Option<&[u8]> {
         self.steps.as_ref().and_then(|steps| steps.request.first()).map(Vec::as_slice)
     }
@@ -189,13 +189,13 @@ impl Session {
 }
 
 impl Context<'_> {
-    /// Work on so many bytes is to be done in steps.
+    /// Whether work on so many bytes has to be done in steps.
     pub(super) fn is_long(&self, bytes: u64) -> bool {
         let attempts = self.session.steps.as_ref().map_or(0, |steps| steps.attempts);
         bytes > AT_ONCE && self.session.can_step && !self.session.is_in_exec && attempts < ATTEMPTS
     }
 
-    /// The request goes on with a task that reads these keys of databases.
+    /// Begins a task that reads these keys; the caller returns the result as its failure.
     pub(super) fn begin(&mut self, task: Task, keys: &[(usize, &[u8])]) -> Failure {
         let watcher = self.session.watcher();
         let watched = keys.iter().try_for_each(|(db, key)| self.keyspace.watch(watcher, *db, key));
@@ -204,19 +204,19 @@ impl Context<'_> {
         watched.map_or_else(Failure::from, |()| Failure::InSteps)
     }
 
-    /// The request goes on with strings of these keys that become one.
+    /// Begins to concatenate strings of these keys.
     pub(super) fn join(&mut self, sources: Vec<StringReader>, keys: &[(usize, &[u8])]) -> Failure {
         self.join_behind(0, sources, keys)
     }
 
-    /// As [`Context::join`], with a checksum that goes on from that of other bytes.
+    /// Like [`Context::join`], with a checksum that continues the one of preceding bytes.
     pub(super) fn join_behind(&mut self, crc: u64, mut sources: Vec<StringReader>, keys: &[(usize, &[u8])]) -> Failure {
         sources.retain(|source| source.left() > 0);
         let to = self.keyspace.begin_upload();
         self.begin(Task::Join { sources, to, crc }, keys)
     }
 
-    /// A string was made for the request, and what it was made of is the same still: its length and its checksum.
+    /// Length and checksum of the string made for the request; `None`: there is none, or its sources have changed since.
     pub(super) fn built(&mut self) -> Result<Option<(u64, u64)>, Failure> {
         let watcher = self.session.watcher();
         let Some(steps) = &mut self.session.steps else { return Ok(None) };
@@ -233,13 +233,13 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// The number that was counted or found for the request.
+    /// The number counted or found for the request.
     pub(super) fn found_in_steps(&mut self) -> Option<Option<u64>> {
         self.session.steps.as_mut().and_then(|steps| steps.found.take())
     }
 
-    /// Sets a key to the string that was made for the request, or else to its value if that is in the keyspace already; false: there is
-    /// neither. `is_noted`: the log beside has to have the string, as the request itself does not say what it is.
+    /// Sets a key to the string made for the request, or else to the request's uploaded value; false: there is neither. `is_noted`: the AOF
+    /// needs the string itself, as the request does not contain it.
     pub(super) fn set_prepared(&mut self, (db, key): (usize, &[u8]), deadline: Option<u64>, is_noted: bool) -> Result<bool, Failure> {
         let built = self.session.steps.as_ref().and_then(|steps| steps.built.as_ref()).map(|(upload, _)| upload);
         let Some(upload) = built.or(self.session.uploaded.as_ref()) else { return Ok(false) };
@@ -249,7 +249,7 @@ impl Context<'_> {
         if is_noted && self.server.append.is_on() && logged != Some(epoch) {
             let reader = self.keyspace.upload_reader(upload, 0, u64::MAX)?;
             if std::mem::replace(&mut self.session.steps.get_or_insert_default().has_parts, true) {
-                // They may have come into another database.
+                // The parts may belong to another database.
                 (0..DATABASES).for_each(|db| self.server.append.put(db, &[b"DEL", &parts_key(self.session.id)]));
             }
             return Err(self.begin(Task::Log { reader, epoch, is_first: true }, &[]));
@@ -269,7 +269,7 @@ impl Context<'_> {
     }
 }
 
-/// Notes that a key has got the string whose parts the log has, if one of these has it: which.
+/// Logs that a key has got the string whose parts are in the AOF; returns that key.
 pub(super) fn note_parts(context: &mut Context, changes: &[Trace]) -> Result<Option<(usize, Vec<u8>)>, Failure> {
     let Some(id) = context.session.steps.as_ref().and_then(|steps| steps.named) else { return Ok(None) };
     for change in changes {
@@ -288,7 +288,7 @@ pub(super) fn note_parts(context: &mut Context, changes: &[Trace]) -> Result<Opt
     Ok(None)
 }
 
-/// A run of a request has begun a task: the reply since `start` is taken back. Keys that the run found to have ended are gone for good.
+/// Suspends a request whose run has begun a task: drops the reply since `start`. Removals of expired keys by the run stay.
 pub(super) fn begun(context: &mut Context, number: usize, arguments: &[&[u8]], start: usize) -> Outcome {
     context.reply.truncate(start);
     context.session.later.retain(|(place, _)| *place < start);
@@ -307,15 +307,15 @@ pub(super) fn begun(context: &mut Context, number: usize, arguments: &[&[u8]], s
     noted
 }
 
-/// A run of the request took so many nanoseconds.
+/// Adds the duration of a run of the request, nanoseconds.
 pub(super) fn took(session: &mut Session, ns: u64) {
     if let Some(steps) = &mut session.steps {
         steps.spent += ns;
     }
 }
 
-/// Does steps of the request that is worked on until the server's clock has come to `until`, nanoseconds; when the task is done, the
-/// request is run again.
+/// Works on the session's request in steps until the server's clock reaches `until`, nanoseconds; runs the request again when the task is
+/// done.
 pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, until: u64, out: &mut Vec<u8>) -> Ended {
     let begun = server.monotonic_ns();
     let place = (session.db, session.id);
@@ -347,7 +347,7 @@ pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session,
     run_again(keyspace, server, session, failed, out)
 }
 
-/// Runs the request again whose task is done, or has failed.
+/// Runs a request again whose task is done or has failed.
 fn run_again(
     keyspace: &mut Keyspace,
     server: &mut Server,
@@ -365,7 +365,7 @@ fn run_again(
     let about = Request::new(number, &arguments);
     let allowed = match failed {
         Some(error) => Err(Failure::from(error)),
-        // What the user may do can have changed since the work began.
+        // The user's permissions can have changed since the work began.
         None => server.allow(keyspace, session, &about).map_err(|refused| refused.failure(about.unit)),
     };
     let writes = about.unit.flags & WRITE != 0;
@@ -388,7 +388,7 @@ fn run_again(
     ended
 }
 
-/// The request has its reply, or never gets one: nothing of it is kept that no key has.
+/// Ends a request that has its reply or will get none: drops its strings that no key has.
 pub fn end(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session) {
     if let Some(unused) = session.uploaded.take() {
         keyspace.drop_upload(&unused);

@@ -1,4 +1,4 @@
-//! Streams: adding, reading and removing entries.
+//! Commands that add, read and remove entries of streams.
 
 use super::arguments::{Rest, integer, is};
 use super::hashes::size;
@@ -9,9 +9,9 @@ use crate::number::parse_integer;
 use crate::resp::Writer;
 use std::ops::ControlFlow;
 
-/// Bytes of all fields and values of an entry.
+/// Bytes of all fields and values of an entry, at most.
 const ENTRY_MAX: usize = 512 << 20;
-/// Blocks that a trim takes at most where it was not told, and entries that this may come to.
+/// Blocks that a trim without `LIMIT` removes at most, and bounds on the number of their entries.
 const BLOCKS_AT_ONCE: u64 = 100;
 const TRIMMED_AT_ONCE: (u64, u64) = (10_000, 1_000_000);
 
@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
     stream("xtrim", -4, xtrim).flags(WRITE).says("Remove the first entries", "O(n), n being the entries that are removed"),
 ];
 
-/// A number as C's `strtoull` reads it, but for a minus where there is a number that has one.
+/// A number as C's `strtoull` reads it, except that a plain negative number is refused.
 fn unsigned(text: &[u8]) -> Option<u64> {
     if let Some(number) = parse_integer(text) {
         return u64::try_from(number).ok();
@@ -55,7 +55,7 @@ fn unsigned(text: &[u8]) -> Option<u64> {
     Some(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// An id that may lack its sequence number, as `ms` or `ms-seq`; of `ms-*` the sequence number is `None`.
+/// An id as `ms` (with `missing` for its sequence number), `ms-seq`, or `ms-*` (`None` for its sequence number).
 fn open_id(text: &[u8], missing: u64) -> Result<(u64, Option<u64>), Failure> {
     let (ms, seq) = match text.iter().position(|byte| *byte == b'-') {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -69,18 +69,18 @@ fn open_id(text: &[u8], missing: u64) -> Result<(u64, Option<u64>), Failure> {
     }
 }
 
-/// An id; `missing` is the sequence number of one that has none.
+/// An id; `missing` is the sequence number if the text has none.
 pub(super) fn entry_id(text: &[u8], missing: u64) -> Result<EntryId, Failure> {
     let (ms, seq) = open_id(text, missing)?;
     Ok(EntryId::new(ms, seq.ok_or(NOT_AN_ID)?))
 }
 
-/// Ids that are all there.
+/// Complete ids.
 pub(super) fn entry_ids(texts: &[&[u8]]) -> Result<Vec<EntryId>, Failure> {
     texts.iter().map(|text| entry_id(text, 0)).collect()
 }
 
-/// An id, or `-` or `+` for the first and the last one there can be.
+/// An id, or `-` or `+` for the smallest and the largest possible one.
 pub(super) fn id_or_edge(text: &[u8], missing: u64) -> Result<EntryId, Failure> {
     match text {
         b"-" => Ok(EntryId::MIN),
@@ -89,7 +89,7 @@ pub(super) fn id_or_edge(text: &[u8], missing: u64) -> Result<EntryId, Failure> 
     }
 }
 
-/// The first id of a range.
+/// The first id of a range; a bracket in front excludes it.
 pub(super) fn range_start(text: &[u8]) -> Result<EntryId, Failure> {
     match text {
         [b'(', open @ ..] if !open.is_empty() => entry_id(open, 0)?.after().ok_or(Failure::fixed("ERR invalid start ID for the interval")),
@@ -97,7 +97,7 @@ pub(super) fn range_start(text: &[u8]) -> Result<EntryId, Failure> {
     }
 }
 
-/// The last id of a range.
+/// The last id of a range; a bracket in front excludes it.
 pub(super) fn range_end(text: &[u8]) -> Result<EntryId, Failure> {
     match text {
         [b'(', open @ ..] if !open.is_empty() => {
@@ -107,12 +107,12 @@ pub(super) fn range_end(text: &[u8]) -> Result<EntryId, Failure> {
     }
 }
 
-/// Writes an id.
+/// Replies with an id.
 pub(super) fn reply_id(reply: &mut Writer, id: EntryId) {
     reply.bulk(id.to_string().as_bytes());
 }
 
-/// Writes an entry.
+/// Replies with an entry.
 pub(super) fn reply_entry(reply: &mut Writer, id: EntryId, entry: &[u8]) -> Outcome {
     let fields = fields(entry)?;
     reply.array(2);
@@ -122,7 +122,7 @@ pub(super) fn reply_entry(reply: &mut Writer, id: EntryId, entry: &[u8]) -> Outc
     Ok(())
 }
 
-/// Writes the entries from one id up to and including another, `most` at most (0: all); gives their ids.
+/// Replies with the entries between two ids (both included), `most` at most (0: all); returns their ids.
 pub(super) fn reply_range(
     reply: &mut Writer,
     keyspace: &Keyspace,
@@ -144,7 +144,7 @@ pub(super) fn reply_range(
     Ok(ids)
 }
 
-/// What is to be trimmed, as `XADD` and `XTRIM` have it.
+/// Options of `XADD` and `XTRIM` for trimming.
 #[derive(Debug, Default)]
 struct Trim {
     keep: Option<Keep>,
@@ -153,7 +153,7 @@ struct Trim {
 }
 
 impl Trim {
-    /// Reads the option that `word` is the name of; false: it is none of a trim's.
+    /// Parses the option named `word`; false: it is none for trimming.
     fn parse(&mut self, word: &[u8], rest: &mut Rest) -> Result<bool, Failure> {
         let (by_length, by_id) = (is(word, "maxlen"), is(word, "minid"));
         if rest.len() == 0 {
@@ -185,7 +185,7 @@ impl Trim {
         Ok(true)
     }
 
-    /// Whether the options go together; there may have to be something to trim by.
+    /// Checks that the options go together. `must`: a strategy is required.
     fn check(&self, must: bool) -> Outcome {
         let text = match (self.keep, self.limit) {
             (None, Some(limit)) if limit > 0 => "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
@@ -196,7 +196,7 @@ impl Trim {
         Err(Failure::fixed(text))
     }
 
-    /// Trims a stream; says how many entries were removed.
+    /// Trims a stream; returns the number of entries removed.
     fn run(&self, context: &mut Context, edit: &mut Edit) -> Result<u64, Failure> {
         let Some(keep) = self.keep else { return Ok(0) };
         let size = context.server.configuration.stream_block;
@@ -213,14 +213,14 @@ impl Trim {
     }
 }
 
-/// The id that an entry is added with.
+/// Id of a new entry.
 #[derive(Debug, Clone, Copy)]
 enum NewId {
-    /// `*`: the time.
+    /// `*`: milliseconds from the clock.
     Time,
-    /// `ms-*`.
+    /// `ms-*`: only the milliseconds are given.
     Millisecond(u64),
-    /// All of it.
+    /// `ms-seq`: all is given.
     Given(EntryId),
 }
 
@@ -230,7 +230,7 @@ impl NewId {
         Ok(seq.map_or(NewId::Millisecond(ms), |seq| NewId::Given(EntryId::new(ms, seq))))
     }
 
-    /// The id behind `last`.
+    /// The id of an entry behind `last`.
     fn resolve(self, last: EntryId, now: u64) -> Result<EntryId, Failure> {
         if last == EntryId::MAX {
             return Err(Failure::fixed("ERR The stream has exhausted the last possible ID, unable to add more items"));
@@ -302,7 +302,7 @@ fn xtrim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     reply_removed(context, &edit, removed)
 }
 
-/// Writes the change if there was one, and how many entries were removed.
+/// Finishes the change, if there was one, and replies with the number of removed entries.
 fn reply_removed(context: &mut Context, edit: &Edit, removed: u64) -> Outcome {
     if removed > 0 {
         context.keyspace.finish(edit);
@@ -406,7 +406,7 @@ mod tests {
             ("05-+3", "5-3"),
             (" 5-3", "5-3"),
             ("18446744073709551615-18446744073709551615", "18446744073709551615-18446744073709551615"),
-            // What C makes of a minus that the strict reading refused.
+            // Numbers with a minus that the strict parser refuses are read as in C.
             ("1--01", "1-18446744073709551615"),
             ("1--0", "1-0"),
         ] {

@@ -1,4 +1,4 @@
-//! Streams: groups of consumers, and what they have pending.
+//! Commands for consumer groups of streams and their pending entries.
 
 use super::arguments::{Rest, integer_or, is};
 use super::streams::{entry_id, entry_ids, id_or_edge, range_end, range_start, reply_entry, reply_id, stream};
@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
-/// Entries that `XAUTOCLAIM` claims if it was not told how many, and pending ones that it looks at for each of them.
+/// Entries that `XAUTOCLAIM` claims without `COUNT`, and pending entries that it looks at for each of them.
 const CLAIMED_AT_ONCE: u64 = 100;
 const LOOKED_AT: u64 = 10;
-/// Pending entries that it reads before it claims what it can of them.
+/// Pending entries that `XAUTOCLAIM` reads before it claims some of them.
 const LOOKED_AT_ONCE: u64 = 1000;
-/// The most that it may be told.
+/// The largest `COUNT` of `XAUTOCLAIM`.
 const CLAIMED_MAX: u64 = i64::MAX as u64 / 16;
 
 /// The commands of this file.
@@ -37,17 +37,17 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("What is pending in a group", "O(n), n being the consumers, or the pending entries that are looked at"),
 ];
 
-/// A missing group, as most commands say it.
+/// The error of most commands for a missing group.
 fn no_group(key: &[u8], group: &[u8]) -> Failure {
     Failure::new([&b"NOGROUP No such key '"[..], key, b"' or consumer group '", group, b"'"].concat())
 }
 
-/// A missing group of a stream that is there.
+/// The error for a missing group of an existing stream.
 pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> Failure {
     Failure::new([&b"NOGROUP No such consumer group '"[..], group, b"' for key name '", key, b"'"].concat())
 }
 
-/// The stream and the group that the first two arguments name; `None`: one of them is missing.
+/// The stream and the group named by the first two arguments; `None`: one of them does not exist.
 fn find_group<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<Option<(Head, GroupEdit<'a>)>, Failure> {
     let Some(head) = context.find_stream(arguments[1])? else { return Ok(None) };
     let of = (context.session.db, arguments[1]);
@@ -83,7 +83,7 @@ fn xgroup(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     dispatch(context, arguments, XGROUP)
 }
 
-/// What `CREATE` and `SETID` are told beside an id.
+/// Options of `XGROUP CREATE` and `XGROUP SETID`.
 #[derive(Debug, Default)]
 struct GroupOptions {
     makes_stream: bool,
@@ -113,7 +113,7 @@ impl GroupOptions {
     }
 }
 
-/// The stream that a subcommand is about, which must be there.
+/// The stream of a subcommand, which must exist.
 fn stream_of(context: &mut Context, key: &[u8]) -> Result<Head, Failure> {
     let missing = Failure::fixed(concat!(
         "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an ",
@@ -122,7 +122,7 @@ fn stream_of(context: &mut Context, key: &[u8]) -> Result<Head, Failure> {
     context.find_stream(key)?.ok_or(missing)
 }
 
-/// The stream and the group that a subcommand is about, which must be there.
+/// The stream and the group of a subcommand, which must exist.
 fn group_of<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<(Head, GroupEdit<'a>), Failure> {
     let head = stream_of(context, arguments[2])?;
     let edit = context.keyspace.edit_group((context.session.db, arguments[2]), &head, arguments[3])?;
@@ -154,7 +154,7 @@ fn create(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("BUSYGROUP Consumer Group name already exists"));
     }
     context.keyspace.create_group(&head, name, last, options.read);
-    // A stream that was made is noted as that.
+    // A new stream has already been noted as made.
     if existed {
         context.keyspace.note(context.session.db, key, Change::Changed);
     }
@@ -224,11 +224,11 @@ fn xack(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// What `XPENDING` is asked for beside a group.
+/// Arguments of `XPENDING` for single entries.
 struct PendingRequest<'a> {
     range: (EntryId, EntryId),
     count: u64,
-    /// Milliseconds since the last delivery at least; 0: whenever.
+    /// Milliseconds since the last delivery, at least; 0: any.
     idle: i64,
     consumer: Option<&'a [u8]>,
 }
@@ -240,7 +240,7 @@ impl<'a> PendingRequest<'a> {
         let mut start = rest.value()?;
         if is(start, "idle") {
             idle = rest.integer()?;
-            // The start, the end, and how many.
+            // Start, end and count.
             if rest.len() < 3 {
                 return Err(SYNTAX);
             }
@@ -252,7 +252,7 @@ impl<'a> PendingRequest<'a> {
     }
 }
 
-/// Milliseconds since an entry was delivered.
+/// Milliseconds since the last delivery of an entry.
 fn idle_ms(context: &Context, pending: &Pending) -> i64 {
     let number = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
     number(context.keyspace.now()).saturating_sub(number(pending.delivered))
@@ -331,24 +331,24 @@ fn list(context: &mut Context, group: &Group, request: &PendingRequest) -> Outco
     Ok(())
 }
 
-/// What becomes of entries that are claimed.
+/// Options for claiming entries.
 #[derive(Debug, Default)]
 struct Claim {
-    /// Milliseconds since the last delivery at least; 0: whenever.
+    /// Milliseconds since the last delivery, at least; 0: any.
     idle: i64,
-    /// When they count as delivered; `None`: now.
+    /// New time of delivery; `None`: now.
     delivered: Option<i64>,
-    /// How often they count as delivered; `None`: once more.
+    /// New number of deliveries; `None`: one more.
     deliveries: Option<u64>,
-    /// Entries that are not pending are made so.
+    /// Entries that are not pending become pending.
     forces: bool,
-    /// The reply has nothing but ids, and this is no delivery.
+    /// The reply has only ids, and the number of deliveries stays.
     only_ids: bool,
     last: EntryId,
 }
 
 impl Claim {
-    /// Reads what follows the ids of `XCLAIM`.
+    /// Parses the options behind the ids of `XCLAIM`.
     fn parse(options: &[&[u8]], now: u64) -> Result<Claim, Failure> {
         let mut claim = Claim::default();
         let mut rest = Rest::new(options);
@@ -376,7 +376,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Whether an entry is claimed that is pending, or (`None`) is not.
+    /// Whether to claim an entry, given its pending state (`None`: it is not pending).
     fn wants(&self, context: &Context, old: Option<&Pending>) -> bool {
         match old {
             Some(old) => self.idle == 0 || idle_ms(context, old) >= self.idle,
@@ -384,10 +384,10 @@ impl Claim {
         }
     }
 
-    /// How an entry is pending that is claimed now.
+    /// The new pending state of a claimed entry.
     fn pending(&self, consumer: u64, old: Option<&Pending>, now: u64) -> Pending {
         let delivered = self.delivered.and_then(|time| u64::try_from(time).ok()).filter(|time| *time <= now).unwrap_or(now);
-        // One that was not pending is delivered once by this.
+        // An entry that was not pending counts as delivered once already.
         let before = old.map_or(1, |old| old.deliveries);
         let deliveries = self.deliveries.unwrap_or(if self.only_ids { before } else { before.wrapping_add(1) });
         Pending { consumer, delivered, deliveries }
@@ -400,9 +400,9 @@ struct Claiming<'a> {
     head: Head,
     edit: GroupEdit<'a>,
     name: &'a [u8],
-    /// Its number, which it has when it claims the first one: only then it is made.
+    /// Number of the consumer, which is created when it claims its first entry.
     consumer: Option<u64>,
-    /// Entries that were claimed, as replies.
+    /// Number of claimed entries, and their replies.
     count: u64,
     out: Vec<u8>,
 }
@@ -416,7 +416,7 @@ impl<'a> Claiming<'a> {
         Ok(Claiming { claim, head, edit, name, consumer: None, count: 0, out: Vec::new() })
     }
 
-    /// Claims an entry if it is to be claimed; false: it is gone, and no longer pending.
+    /// Claims an entry if the options allow it; false: it was deleted, and is no longer pending.
     fn claim(&mut self, context: &mut Context, id: EntryId, old: Option<Pending>) -> Result<bool, Failure> {
         let Some(entry) = context.keyspace.entry(&self.head, id)? else {
             if let Some(old) = old {
@@ -442,7 +442,7 @@ impl<'a> Claiming<'a> {
         reply_entry(&mut reply, id, &entry).map(|()| true)
     }
 
-    /// Writes what was changed, and what was claimed.
+    /// Finishes the changes, and replies with the claimed entries.
     fn finish(self, context: &mut Context) {
         context.keyspace.finish_group(self.edit);
         context.reply.array(usize::try_from(self.count).unwrap_or(usize::MAX));
@@ -491,8 +491,8 @@ fn xautoclaim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Claims pending entries from an id on until so many were claimed or found gone. Gives the id at which the next call goes on, and those
-/// that were gone.
+/// Claims pending entries from an id on until `count` were claimed or found deleted. Returns the id at which the next call goes on, and the
+/// deleted ones.
 fn claim_from(
     context: &mut Context,
     claiming: &mut Claiming,

@@ -1,4 +1,4 @@
-//! Streams: what is known of them.
+//! `XINFO`: properties of streams, groups and consumers.
 
 use super::arguments::{Rest, is};
 use super::streams::{reply_entry, reply_id, reply_range, stream};
@@ -11,7 +11,7 @@ use crate::resp::Writer;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// Entries, and pending ones of each group and consumer, that `FULL` shows if it was not told.
+/// Entries, and pending entries of each group and consumer, that `FULL` shows without `COUNT`.
 const SHOWN: u64 = 10;
 
 /// The commands of this file.
@@ -54,7 +54,7 @@ fn label(reply: &mut Writer, name: &str) {
 
 fn number(reply: &mut Writer, name: &str, number: u64) {
     label(reply, name);
-    // Redis has signed numbers here, too.
+    // Redis replies with signed numbers here, too.
     reply.integer(number as i64);
 }
 
@@ -76,7 +76,7 @@ fn id(reply: &mut Writer, name: &str, id: EntryId) {
     reply_id(reply, id);
 }
 
-/// Up to where a group has read.
+/// Replies with a group's last delivered id and number of entries read.
 fn progress(reply: &mut Writer, head: &Head, group: &Group) {
     id(reply, "last-delivered-id", group.last);
     number_or_null(reply, "entries-read", group.read.map(|read| read as i64));
@@ -112,7 +112,7 @@ fn groups(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// How many entries `FULL` shows (0: all); `None`: it was not asked for.
+/// The number of entries that `FULL` shows (0: all); `None`: the request has no `FULL`.
 fn shown(arguments: &[&[u8]]) -> Result<Option<u64>, Failure> {
     let mut rest = Rest::new(&arguments[3..]);
     match (rest.next(), rest.next()) {
@@ -130,7 +130,7 @@ fn stream_info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let full = shown(arguments)?;
     context.reply.map(if full.is_some() { 9 } else { 10 });
     number(&mut context.reply, "length", head.count);
-    // There is no such tree. These are the blocks by which a rough trim counts, which Redis has for its nodes, and one for the root.
+    // There is no radix tree. The figures count the blocks of a rough trim, which correspond to Redis's nodes, and one root.
     let blocks = match context.server.configuration.stream_block {
         0 => head.count.min(1),
         size => head.count.div_ceil(size),
@@ -152,7 +152,7 @@ fn stream_info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     edge_entry(context, "last-entry", &head, true)
 }
 
-/// The first or the last entry.
+/// Replies with the first or the last entry.
 fn edge_entry(context: &mut Context, name: &str, head: &Head, backward: bool) -> Outcome {
     label(&mut context.reply, name);
     let mut found = None;
@@ -196,7 +196,7 @@ fn full_consumer(context: &mut Context, group: &Group, (owner, consumer): (u64, 
     pending(context, group, Some(owner), most, &HashMap::new())
 }
 
-/// What is pending in a group, with the names of consumers, or what one of them has pending.
+/// Replies with the pending entries of a group, with names of consumers, or of one consumer.
 fn pending(context: &mut Context, group: &Group, owner: Option<u64>, most: u64, names: &HashMap<u64, &[u8]>) -> Outcome {
     let mut found: Vec<(EntryId, Pending)> = Vec::new();
     context.keyspace.walk_pending(group, owner, (EntryId::MIN, EntryId::MAX), &mut |id, pending| {

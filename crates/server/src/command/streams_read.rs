@@ -1,4 +1,4 @@
-//! Streams: reading what is new, alone or in a group, and waiting for it.
+//! `XREAD` and `XREADGROUP`: reading new entries, alone or in a group, and waiting for them.
 
 use super::arguments::{Rest, is};
 use super::blocking::{Wait, kept, milliseconds, null_array};
@@ -9,7 +9,7 @@ use crate::keyspace::{self, EntryId, GroupEdit, Head, Kind, Pending, check_membe
 use crate::resp::{Protocol, Writer};
 use std::ops::ControlFlow;
 
-/// Entries that one who has waited gets at most if he did not say how many.
+/// Entries that a request without `COUNT` gets at most after it has waited.
 const AFTER_WAIT: u64 = 1000;
 
 /// The commands of this file.
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("The next entries of streams for a consumer of a group", "O(n), n being the entries that are returned"),
 ];
 
-/// Where the keys are among the arguments; `None`: they do not stand where they should.
+/// Indices of the keys among the arguments; `None`: the arguments are malformed.
 pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let mut at = 1;
     while !is(arguments.get(at)?, "streams") {
@@ -39,31 +39,31 @@ pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     (pairs > 0 && pairs.is_multiple_of(2)).then(|| (at + 1..=at + pairs / 2).collect())
 }
 
-/// What is asked for of all streams.
+/// Arguments for all streams of a request.
 #[derive(Debug, Default)]
 struct Request<'r, 'a> {
-    /// Milliseconds to wait; 0: for ever.
+    /// Milliseconds to wait; 0: for ever; `None`: no waiting.
     block: Option<u64>,
-    /// Entries of each stream at most; 0: all.
+    /// Entries of each stream, at most; 0: all.
     count: u64,
     /// Group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
-    /// What is delivered need not be acknowledged.
+    /// `NOACK`: delivered entries do not become pending.
     without_pending: bool,
     keys: &'r [&'a [u8]],
     ids: &'r [&'a [u8]],
-    /// It has waited, and this key has changed.
+    /// The key whose change has ended the wait, if the request has waited.
     woken: Option<Vec<u8>>,
 }
 
-/// From where on a stream is read.
+/// Where reading a stream starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// Entries behind this id, alone.
+    /// Entries behind this id, without a group.
     Behind(EntryId),
-    /// Entries that the group was not given yet.
+    /// Entries not yet delivered to the group.
     New,
-    /// What the consumer has pending behind this id.
+    /// Entries behind this id that are pending for the consumer.
     Pending(EntryId),
 }
 
@@ -119,7 +119,7 @@ impl<'r, 'a> Request<'r, 'a> {
         }
     }
 
-    /// A group of a stream, for changes.
+    /// Opens a group of a stream for changes.
     fn open_group<'n>(&self, context: &Context, key: &'n [u8], head: Option<&Head>, name: &'n [u8]) -> Result<GroupEdit<'n>, Failure> {
         let of = (context.session.db, key);
         let found = head.map(|head| context.keyspace.edit_group(of, head, name)).transpose()?.flatten();
@@ -130,7 +130,7 @@ impl<'r, 'a> Request<'r, 'a> {
         found.ok_or_else(|| Failure::new(text.concat()))
     }
 
-    /// Keys and ids that are to be looked at. After a wait that is the key that has changed.
+    /// Pairs of keys and ids to read. After a wait, only the key that has changed.
     fn asked(&self) -> Vec<(&'a [u8], &'a [u8])> {
         let all = self.keys.iter().copied().zip(self.ids.iter().copied());
         match &self.woken {
@@ -139,7 +139,7 @@ impl<'r, 'a> Request<'r, 'a> {
         }
     }
 
-    /// Where reading a stream starts, by what was given for its id.
+    /// The start for a stream, from the id in the request.
     fn start(&self, context: &mut Context, key: &[u8], id: &[u8]) -> Result<Start, Failure> {
         let head = self.find(context, key)?;
         if let Some((group, _)) = self.group {
@@ -158,14 +158,14 @@ impl<'r, 'a> Request<'r, 'a> {
             (b">", Some(_)) => Ok(Start::New),
             (id, None) => Ok(Start::Behind(entry_id(id, 0)?)),
             (id, Some(_)) => match entry_id(id, 0)? {
-                // Nothing can be behind it; Redis takes it for the other way to say what is new.
+                // No entry can be behind this id; Redis takes it as another form of `>`.
                 EntryId::MAX => Ok(Start::New),
                 id => Ok(Start::Pending(id)),
             },
         }
     }
 
-    /// The same request with what was found out for the ids, for later.
+    /// The request for the run after the wait, with `$` and `>` replaced by the ids found now.
     fn again(&self, name: &[u8], block: u64, starts: &[Start]) -> Vec<Vec<u8>> {
         let count = if self.count == 0 { AFTER_WAIT } else { self.count };
         let mut words = vec![name.to_vec()];
@@ -187,7 +187,7 @@ impl<'r, 'a> Request<'r, 'a> {
     }
 }
 
-/// Writes what there is for a reader of a stream; false: nothing, and nothing was written.
+/// Replies with the entries for a reader of a stream; false: there are none, and nothing was written.
 fn serve(context: &mut Context, reply: &mut Writer, request: &Request, key: &[u8], start: Start) -> Result<bool, Failure> {
     let Some(head) = context.find_stream(key)? else { return Ok(false) };
     let position = reply.position();
@@ -220,7 +220,7 @@ fn serve(context: &mut Context, reply: &mut Writer, request: &Request, key: &[u8
     Ok(is_served)
 }
 
-/// Writes the entries behind an id; gives their ids.
+/// Replies with the entries behind an id; returns their ids.
 fn fresh(context: &Context, reply: &mut Writer, head: &Head, id: EntryId, most: u64) -> Result<Vec<EntryId>, Failure> {
     match id.after() {
         Some(from) => reply_range(reply, context.keyspace, head, (from, EntryId::MAX), false, most),
@@ -228,7 +228,7 @@ fn fresh(context: &Context, reply: &mut Writer, head: &Head, id: EntryId, most: 
     }
 }
 
-/// Gives entries to a consumer. One that is pending already, because the group was set back, is his from now on.
+/// Delivers entries to a consumer. It takes over those that are pending already, after `XGROUP SETID` to an older id.
 fn deliver(context: &mut Context, head: &Head, edit: &mut GroupEdit, consumer: &[u8], ids: &[EntryId], without_pending: bool) -> Outcome {
     let consumer = context.keyspace.see_consumer(edit, consumer)?;
     for id in ids {
@@ -242,7 +242,7 @@ fn deliver(context: &mut Context, head: &Head, edit: &mut GroupEdit, consumer: &
     Ok(())
 }
 
-/// Writes what a consumer has pending behind an id. Of entries that are gone only the id is left.
+/// Replies with a consumer's pending entries behind an id. Deleted entries have only their id.
 fn deliver_again(
     context: &mut Context,
     reply: &mut Writer,
@@ -302,7 +302,7 @@ fn read(context: &mut Context, arguments: &[&[u8]], in_group: bool) -> Outcome {
         }
         Some(timeout_ms) => {
             let again = if request.woken.is_some() { kept(arguments) } else { request.again(arguments[0], timeout_ms, &starts) };
-            // A group that is gone, or the stream with it, ends the wait.
+            // The wait also ends if the group, or the stream with it, is removed.
             let holding = if in_group { None } else { Some(Kind::Stream) };
             context.session.block(Wait { keys: kept(request.keys), holding, timeout_ms, request: again, on_timeout: null_array });
         }

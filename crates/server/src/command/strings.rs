@@ -1,4 +1,4 @@
-//! Strings.
+//! Commands for strings.
 
 use super::arguments::{Rest, integer, is, span, wide};
 use super::steps::AT_ONCE;
@@ -17,7 +17,7 @@ const fn string(name: &'static str, arity: i32, run: super::table::Run) -> Comma
     Command::new(Group::String, name, arity, run).keys(1, 1, 1)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     string("append", 3, append)
         .flags(WRITE | DENYOOM | FAST)
@@ -58,21 +58,21 @@ pub(super) const COMMANDS: &[Command] = &[
     string("substr", 4, getrange).flags(READ).says("A part of the value of a key", "O(n), n being the length of the string"),
 ];
 
-/// When a key is to end, as a command's options say.
+/// Deadline of a key that a command's options ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends<'a> {
-    /// Nothing was said.
+    /// No option was given.
     Unsaid,
-    /// As it does now.
+    /// The key keeps its deadline.
     Keep,
-    /// Never.
+    /// The key has no deadline.
     Never,
-    /// A number, whether it is in seconds, and whether it is counted from now.
+    /// A number, whether it counts seconds (else milliseconds), and whether it counts from now (else it is a unix time).
     At { number: &'a [u8], seconds: bool, from_now: bool },
 }
 
 impl<'a> Ends<'a> {
-    /// An option that says when, with its argument.
+    /// Parses an option with a deadline and its argument; `None`: `word` is no such option.
     fn option(word: &[u8], rest: &mut Rest<'_, 'a>) -> Result<Option<Ends<'a>>, Failure> {
         let (seconds, from_now) = match () {
             () if is(word, "ex") => (true, true),
@@ -84,7 +84,7 @@ impl<'a> Ends<'a> {
         Ok(Some(Ends::At { number: rest.value()?, seconds, from_now }))
     }
 
-    /// What counts if another option follows: the same one again does, one that says it in another way is refused.
+    /// The options of a command so far, after another one: repeating an option replaces its number, a different option is an error.
     fn followed_by(self, next: Ends<'a>) -> Result<Ends<'a>, Failure> {
         let is_same = match (self, next) {
             (Ends::At { seconds, from_now, .. }, Ends::At { seconds: next_seconds, from_now: next_from_now, .. }) => {
@@ -95,7 +95,7 @@ impl<'a> Ends<'a> {
         if is_same { Ok(next) } else { Err(SYNTAX) }
     }
 
-    /// The deadline, unix milliseconds; `old` is what the key has. `name` is the command's.
+    /// The deadline, unix milliseconds. `old`: the key's present one. `name`: the command, for errors.
     fn deadline(self, old: Option<u64>, now: u64, name: &str) -> Result<Option<u64>, Failure> {
         let Ends::At { number, seconds, from_now } = self else {
             return Ok(if self == Ends::Keep { old } else { None });
@@ -112,7 +112,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Commands whose value may be in the keyspace before they run, and which of their arguments that is.
+/// Commands whose value may be stored in the keyspace while it is received, and the index of that argument.
 const VALUES: &[(&str, usize)] = &[
     ("append", 2),
     ("getset", 2),
@@ -126,19 +126,19 @@ const VALUES: &[(&str, usize)] = &[
     ("setrange", 3),
 ];
 
-/// The argument with this number, of so many bytes, may be in the keyspace before the command runs. A value that becomes a part of another
-/// string may be if that is done in steps.
+/// Whether an argument of a command may be stored in the keyspace while it is received. A value that becomes a part of another string has
+/// to be long enough for work in steps.
 pub(super) fn takes_value(command: &Command, number: usize, length: usize) -> bool {
     let changes_part = ["append", "setrange"].contains(&command.name);
     VALUES.contains(&(command.name, number)) && (!changes_part || length as u64 > AT_ONCE)
 }
 
-/// How long the request's value is, which may be in the keyspace already.
+/// Length of the request's value, which may have been stored in the keyspace already.
 fn value_length(context: &Context, value: &[u8]) -> u64 {
     context.session.uploaded.as_ref().map_or(value.len() as u64, Upload::length)
 }
 
-/// Sets a key to the request's value, which may be in the keyspace already.
+/// Sets a key to the request's value, which may have been stored in the keyspace already.
 fn set_value(context: &mut Context, key: &[u8], value: &[u8], deadline: Option<u64>) -> Outcome {
     let db = context.db();
     if !context.set_prepared((db, key), deadline, true)? {
@@ -152,7 +152,7 @@ fn get(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// `GET` as a part of another command.
+/// Replies like `GET`, for other commands; false: there is no key.
 fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
     let Some(head) = context.find(key, Kind::String)? else {
         context.reply.null();
@@ -166,7 +166,7 @@ fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Replies with a part of the string that was found last; with a long one as the client takes it.
+/// Replies with a part of the string that was found last. A long part is read while the client takes it.
 fn reply_part(context: &mut Context, from: u64, to: u64) -> Outcome {
     if let Some(reader) = context.keyspace.string_reader(from, to) {
         let place = context.reply.bulk_later(reader.left());
@@ -272,7 +272,7 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let now = context.keyspace.now();
     let deadline = ends.deadline(head.deadline, now, "getex")?;
     reply_string(context, key)?;
-    // The same deadline again is a change, too; none where there was none is not.
+    // Setting an equal deadline counts as a change; removing a missing one does not.
     if ends != Ends::Unsaid && (deadline.is_some() || head.deadline.is_some()) {
         if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
             context.keyspace.remove(db, key)?;
@@ -299,7 +299,7 @@ fn mget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn set_pairs(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     pairs.chunks_exact(2).try_for_each(|pair| check_key(pair[0]))?;
     for pair in pairs.chunks_exact(2) {
-        // Only the first value may be there already.
+        // Only the first value may have been uploaded.
         set_value(context, pair[0], pair[1], None)?;
     }
     Ok(())
@@ -329,7 +329,7 @@ fn msetnx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Changes a string and keeps its deadline.
+/// Replaces a string and keeps its deadline.
 fn replace(context: &mut Context, key: &[u8], value: &[u8]) -> Outcome {
     let deadline = context.keyspace.find(context.session.db, key)?.and_then(|head| head.deadline);
     context.keyspace.set_string(context.session.db, key, value, deadline)?;
@@ -356,7 +356,7 @@ fn getrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let part = if start < 0 && end < 0 && start > end {
         None
     } else {
-        // An end before the start of the string is its first byte.
+        // An end before the start of the string means its first byte.
         let end = if end < 0 { end.saturating_add(length.cast_signed()).max(0) } else { end };
         span(start, end, length)
     };
@@ -377,7 +377,7 @@ fn setrange(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     write_part(context, key, offset, end, part)
 }
 
-/// Puts bytes where others stand or will stand, and replies how long the string is by that.
+/// Overwrites or extends a string from `from` to `to`, and replies with its new length.
 fn write_part(context: &mut Context, key: &[u8], from: u64, to: u64, part: &[u8]) -> Outcome {
     let db = context.db();
     let mut uploaded = Vec::new();
@@ -410,8 +410,8 @@ fn write_part(context: &mut Context, key: &[u8], from: u64, to: u64, part: &[u8]
     Ok(())
 }
 
-/// The request goes on with what the key is to hold: the value of the request from one place up to another, and around it what the string
-/// holds whose length was asked for last.
+/// Begins to join the new value of the key in steps: the request's value from `from` to `to`, between the parts that stay of the string
+/// whose length was asked for last.
 fn join_parts(context: &mut Context, key: &[u8], (from, to): (u64, u64), old: u64) -> Outcome {
     let before = context.keyspace.part_reader(0, from.min(old))?;
     let gap = StringReader::zeros(from.saturating_sub(old));

@@ -1,4 +1,4 @@
-//! Commands as data: what a client may ask about them, and what the server checks before it runs one.
+//! Commands as data: what clients may ask about them, and what the server checks before it runs one.
 
 use super::{Context, Outcome, keyspecs, units};
 use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
@@ -10,7 +10,7 @@ use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What a command is about.
+/// Group of commands, by type of data or by subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Strings.
@@ -27,13 +27,13 @@ pub enum Group {
     SortedSet,
     /// Streams.
     Stream,
-    /// Strings as bits.
+    /// Strings as bitmaps.
     Bitmap,
-    /// Counts of distinct elements.
+    /// HyperLogLogs.
     HyperLogLog,
     /// Positions on earth.
     Geo,
-    /// Messages to those who listen.
+    /// Publishing messages and subscriptions.
     PubSub,
     /// The connection.
     Connection,
@@ -41,14 +41,14 @@ pub enum Group {
     Server,
     /// Transactions.
     Transactions,
-    /// Programs that run in the server.
+    /// Scripts that run in the server.
     Scripting,
-    /// Many servers together.
+    /// Clusters of servers.
     Cluster,
 }
 
 impl Group {
-    /// As `COMMAND DOCS` has it.
+    /// The name in `COMMAND DOCS`.
     pub fn name(self) -> &'static str {
         match self {
             Group::String => "string",
@@ -70,7 +70,7 @@ impl Group {
         }
     }
 
-    /// The category of access rules that goes with it.
+    /// The ACL category of the group.
     pub(super) fn category(self) -> Option<&'static str> {
         Some(match self {
             Group::String => "string",
@@ -96,13 +96,13 @@ impl Group {
 pub(super) const WRITE: u32 = 1;
 /// Reads data.
 pub(super) const READ: u32 = 1 << 1;
-/// Takes memory, so refused when there is none.
+/// Takes memory, and is refused when there is none.
 pub(super) const DENYOOM: u32 = 1 << 2;
-/// For those who run the server.
+/// For administrators.
 pub(super) const ADMIN: u32 = 1 << 3;
 /// Takes a time that does not depend on the data.
 pub(super) const FAST: u32 = 1 << 4;
-/// Allowed while data are loaded.
+/// Allowed while data is loaded.
 pub(super) const LOADING: u32 = 1 << 5;
 /// Allowed on a replica that has lost its master.
 pub(super) const STALE: u32 = 1 << 6;
@@ -112,20 +112,20 @@ pub(super) const NO_AUTH: u32 = 1 << 7;
 pub(super) const NOSCRIPT: u32 = 1 << 8;
 /// Not inside a transaction.
 pub(super) const NO_MULTI: u32 = 1 << 9;
-/// Where the keys are has to be read from the arguments.
+/// Keys have to be found by parsing the arguments.
 pub(super) const MOVABLE: u32 = 1 << 10;
 /// Runs inside a transaction instead of being queued.
 pub(super) const IMMEDIATE: u32 = 1 << 11;
-/// Can do harm that the others of its kind cannot.
+/// More dangerous than other commands of its group.
 pub(super) const DANGEROUS: u32 = 1 << 12;
-/// May keep the client waiting.
+/// May block the client.
 pub(super) const BLOCKING: u32 = 1 << 20;
-/// About messages.
+/// About publishing messages and subscriptions.
 pub(super) const PUBSUB: u32 = 1 << 21;
-/// Others than this server may be concerned, so it waits while writes do.
+/// May concern other servers, so `CLIENT PAUSE WRITE` delays it.
 pub(super) const MAY_REPLICATE: u32 = 1 << 22;
 
-/// The names of flags as `COMMAND` gives them.
+/// Names of the flags, as `COMMAND` shows them.
 const FLAG_NAMES: &[(u32, &str)] = &[
     (WRITE, "write"),
     (READ, "readonly"),
@@ -143,30 +143,30 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (MAY_REPLICATE, "may_replicate"),
 ];
 
-/// What runs a command; the first argument is its name.
+/// A function that runs a command; the first argument is the command's name.
 pub type Run = fn(&mut Context, &[&[u8]]) -> Outcome;
 
 /// A command.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
-    /// In small letters.
+    /// The name, in lower case.
     pub name: &'static str,
-    /// Arguments, the name included; negative: at least so many.
+    /// Number of arguments, the name included; negative: at least so many.
     pub arity: i32,
     flags: u32,
-    /// First key, last key (negative: counted from the end), distance between keys; zeros: no keys.
+    /// First key, last key (negative: counted from the end), step between keys; zeros: no keys.
     pub keys: (i32, i32, i32),
-    /// Words that it takes behind its name; none: anything.
+    /// Subcommands; empty: any word is an argument.
     pub subcommands: &'static [&'static str],
-    /// What it is about.
+    /// The group of the command.
     pub group: Group,
-    /// The version of Redis that had it first.
+    /// The first version of Redis that has the command.
     pub since: &'static str,
-    /// What it does, in a line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// What it costs.
+    /// Complexity.
     pub complexity: &'static str,
-    /// Does it.
+    /// The function that runs it.
     pub run: Run,
 }
 
@@ -201,7 +201,7 @@ impl Command {
         self
     }
 
-    /// It has a flag.
+    /// Whether the command has a flag.
     pub(super) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
@@ -210,40 +210,41 @@ impl Command {
         self.flags
     }
 
-    /// So many arguments, the name included, are right.
+    /// Whether this number of arguments, the name included, is right.
     pub fn takes(&self, arguments: usize) -> bool {
         takes(self.arity, arguments)
     }
 
-    /// It is about the server, not about data: no log of commands has it, and one that has is not to be obeyed.
+    /// Whether the command is about the server rather than data. A log of commands must not contain such a command, and replaying refuses
+    /// it.
     pub fn is_for_admins(&self) -> bool {
         self.has(ADMIN) && !self.has(WRITE)
     }
 
-    /// The second word of a request, if it is a part of the command's name.
+    /// The subcommand of a request; empty: the command has none.
     pub fn subcommand(&self, arguments: &[&[u8]]) -> &'static str {
         let Some(word) = arguments.get(1).filter(|_| !self.subcommands.is_empty()) else { return "" };
         self.subcommands.iter().copied().find(|known| word.eq_ignore_ascii_case(known.as_bytes())).unwrap_or_default()
     }
 
-    /// It knows this subcommand, or takes anything.
+    /// Whether a word is a subcommand of the command, or the command has no subcommands.
     pub fn knows(&self, word: &[u8]) -> bool {
         self.subcommands.is_empty() || self.subcommands.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
     }
 
-    /// Which of the arguments are keys; `None` if it cannot be said from these arguments.
+    /// Indices of the arguments that are keys; `None`: the arguments are malformed.
     pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
         let unit = units::get(units::resolve(units::find(self.name.as_bytes())?, arguments)?);
         Some(keyspecs::keys(self, unit.specs, arguments)?.iter().map(|key| key.position).collect())
     }
 }
 
-/// The names of flags as `COMMAND` gives them.
+/// Names of flags, as `COMMAND` shows them.
 pub(super) fn flag_names(flags: u32) -> impl Iterator<Item = &'static str> {
     FLAG_NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
 }
 
-/// So many arguments are right; a negative number means at least as many as it says.
+/// Whether a number of arguments is right; a negative `arity` is a minimum.
 pub(super) fn takes(arity: i32, arguments: usize) -> bool {
     let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
     if arity < 0 { arguments >= least } else { arguments == least }
@@ -297,15 +298,15 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Command)>> = La
     commands.map(|(number, unit)| (unit.command.name.as_bytes(), (number, unit.command))).collect()
 });
 
-/// The longest name, bytes, so that others are not looked for.
+/// Length of the longest name, bytes: longer ones are not looked up.
 const NAME_MAX: usize = 32;
 
-/// A command by its name, in capitals or not.
+/// Finds a command by name, in capitals or not.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     find_numbered(name).map(|(_, command)| command)
 }
 
-/// The same, with its number in [`units`].
+/// Like [`find`], with the command's number in [`units`].
 pub(super) fn find_numbered(name: &[u8]) -> Option<(usize, &'static Command)> {
     let mut lower = [0u8; NAME_MAX];
     let lower = lower.get_mut(..name.len())?;
