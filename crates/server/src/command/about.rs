@@ -1,4 +1,4 @@
-//! `COMMAND`: what there is to know of commands.
+//! `COMMAND`: descriptions of commands.
 
 use super::arguments::is;
 use super::keyspecs::{self, Begin, Find, KeySpec};
@@ -88,7 +88,7 @@ fn describe(reply: &mut Writer, unit: &Unit) {
     [first, last, step].iter().for_each(|number| reply.integer((*number).into()));
     let categories: Vec<String> = unit.category_names().collect();
     simples(reply, categories.iter().map(String::as_str));
-    // Hints for those who send requests to many servers: there is one.
+    // Tips for clients of clusters: there are none.
     reply.set(0);
     reply.set(unit.specs.len());
     unit.specs.iter().for_each(|spec| specify(reply, spec));
@@ -100,7 +100,7 @@ fn describe(reply: &mut Writer, unit: &Unit) {
     }
 }
 
-/// A kind and its numbers, as a specification of keys has them.
+/// Writes a part of a key specification: its kind, words and numbers.
 fn part(reply: &mut Writer, name: &str, kind: &str, words: &[(&str, &str)], numbers: &[(&str, i32)]) {
     reply.bulk(name.as_bytes());
     reply.map(2);
@@ -138,7 +138,7 @@ fn specify(reply: &mut Writer, spec: &KeySpec) {
     }
 }
 
-/// An entry of `COMMAND DOCS`. What subcommands do is said by the `HELP` of their command.
+/// An entry of `COMMAND DOCS`. Subcommands are described by the `HELP` of their command.
 fn document(reply: &mut Writer, unit: &Unit) {
     let command = unit.command;
     reply.bulk(unit.name.as_bytes());
@@ -158,7 +158,7 @@ fn document(reply: &mut Writer, unit: &Unit) {
     }
 }
 
-/// Commands and their subcommands, all or those that a filter lets through.
+/// Replies with the names of commands and subcommands, all or those that a filter accepts.
 fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
     let all = units::all().iter();
     let names: Vec<&str> = match rest {
@@ -189,7 +189,7 @@ fn keys_of(reply: &mut Writer, rest: &[&[u8]], with_flags: bool) -> Outcome {
         return Err(Failure::fixed("ERR Invalid number of arguments specified for command"));
     }
     let keys = keyspecs::keys(unit.command, unit.specs, rest).filter(|keys| !keys.is_empty());
-    // What runs scripts needs no keys.
+    // Commands that run scripts need no keys.
     let keys = keys.or_else(|| (unit.command.group == Group::Scripting).then(Vec::new));
     let keys = keys.ok_or(Failure::fixed("ERR Invalid arguments specified for command"))?;
     reply.array(keys.len());

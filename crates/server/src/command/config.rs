@@ -1,4 +1,4 @@
-//! `CONFIG`.
+//! `CONFIG`: reading and changing the configuration.
 
 use super::arguments::is;
 use super::configuration::{self, Refusal};
@@ -55,7 +55,8 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// A parameter that several patterns match is told once; asked for by its name, it is told under the name as it came.
+/// Replies with the parameters that match. One that several patterns match is listed once; one requested by name keeps the case of the
+/// request.
 fn get(context: &mut Context, patterns: &[&[u8]]) {
     let matches = |pattern: &&&[u8], name: &str| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes());
     let shown = |name: &'static str| patterns.iter().find(|pattern| matches(pattern, name)).map(|pattern| (name, *pattern));
@@ -72,7 +73,7 @@ fn not_set(name: &str, why: impl Display) -> Failure {
     Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
-/// All are set, or none.
+/// Sets all pairs, or none.
 fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
         return Err(SYNTAX);
@@ -93,7 +94,7 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
             Err(Refusal::Wrong(why)) => return Err(not_set(&name, why)),
         }
     }
-    // Files are read again although their names are the same: what is in them may be new.
+    // TLS files are loaded again even if their names are unchanged, as their contents may be new.
     let tls = match seen.iter().find(|name| name.starts_with("tls-")) {
         Some(name) => Some(changed.tls.load_if(context.server.tls.is_some()).map_err(|why| not_set(name, why))?),
         None => None,

@@ -1,4 +1,4 @@
-//! Waiting until writes are safe.
+//! `WAIT` and `WAITAOF`: waiting until writes are durable.
 
 use super::arguments::{integer, not_negative};
 use super::blocking::{Wait, kept, milliseconds};
@@ -16,7 +16,7 @@ pub(super) const COMMANDS: &[Command] = &[
     safety("waitaof", 4, waitaof).flags(NOSCRIPT | BLOCKING).since("7.2.0").says("Wait until all writes so far have been synced", "O(1)"),
 ];
 
-/// There are no replicas, so the number of those that have the writes is 0.
+/// Replies with the number of replicas that have the writes: 0, as there are none.
 fn no_replicas(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.reply.integer(0);
     Ok(())
@@ -32,13 +32,13 @@ fn wait(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// The commit that has to be synced: the last one until now. A request that waits has its number behind its arguments.
+/// The commit that has to be synced: the latest one. A blocked request has its number as an extra argument.
 fn target(context: &Context, arguments: &[&[u8]]) -> u64 {
     let kept = arguments.get(4).and_then(|number| parse_integer(number)).and_then(|number| u64::try_from(number).ok());
     kept.unwrap_or_else(|| context.keyspace.position())
 }
 
-/// With `always` the reply is held until all before it is durable, so that it is when the reply arrives.
+/// Whether a commit is synced. With `always` a reply is held until all writes before it are durable, so this is true when it arrives.
 fn is_synced(context: &mut Context, target: u64) -> bool {
     let is_always = context.server.configuration.fsync == Fsync::Always;
     if is_always {
@@ -47,7 +47,7 @@ fn is_synced(context: &mut Context, target: u64) -> bool {
     is_always || context.keyspace.synced() >= target
 }
 
-/// Whether the writes are synced here, and on how many replicas.
+/// Replies with whether the writes are synced here (0 or 1), and the number of replicas that have synced them.
 fn reply_synced(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let target = target(context, arguments);
     let here = is_synced(context, target);

@@ -1,16 +1,16 @@
-//! The encoding of a value, by the names that Redis has for the like: tools that ask for it see what they expect.
+//! The encoding of a value, named as the corresponding one of Redis: tools that ask for it see what they expect.
 //!
-//! Of a collection it says where the elements are: one that is inline is a listpack, or a set of integers an intset. A string's encoding is
-//! told from what it is; Redis also remembers that a short one was appended to, which is `raw` there.
+//! For a collection it says how the elements are stored: inline ones are a listpack, or an intset for a set of integers. For a string it
+//! follows from the value; in Redis also a short string that was appended to is `raw`.
 
 use super::{Context, Failure};
 use crate::keyspace::{Form, Head, Kind};
 use crate::number::parse_integer;
 
-/// Longest string in one piece with what describes it, bytes.
+/// Length of the longest string that Redis stores in one allocation with its header, bytes.
 const EMBEDDED_MAX: u64 = 44;
 
-/// The encoding of what a key holds.
+/// The encoding of a key's value.
 pub(super) fn encoding(context: &mut Context, key: &[u8], head: &Head) -> Result<&'static str, Failure> {
     Ok(match (head.kind, head.form) {
         (Kind::String, _) if context.keyspace.string_length(context.session.db, key)?.is_some_and(|length| length > EMBEDDED_MAX) => "raw",

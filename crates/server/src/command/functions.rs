@@ -1,5 +1,5 @@
-//! Functions: libraries of code that a server keeps and runs. There is nothing here that could run one, so there are none, and that is what
-//! the commands that ask for them or remove them say.
+//! `FUNCTION`: libraries of code that Redis keeps and runs. This server cannot run any, so it has none, and the commands that list or
+//! remove them say so.
 
 use super::arguments::{Rest, is};
 use super::subcommand::{Sub, dispatch, help};

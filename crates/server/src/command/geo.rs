@@ -180,7 +180,7 @@ fn geodist(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// How a search command takes its center and shape, by the command's name.
+/// Form of a search's center and shape, given by the command's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// Arguments: a position and a distance.

@@ -1,4 +1,4 @@
-//! Hashes.
+//! Commands for hashes.
 
 use super::arguments::{Rest, count, integer, is, wide};
 use super::scan;
@@ -13,14 +13,14 @@ use std::ops::ControlFlow;
 const NOT_INTEGER: Failure = Failure::fixed("ERR hash value is not an integer");
 const NOT_A_FLOAT: Failure = Failure::fixed("ERR hash value is not a float");
 
-/// Members that may be picked with repetition: the reply is made in memory.
+/// Members that may be picked with repetition, at most: the reply is built in memory.
 const PICKS_MAX: u64 = 1 << 22;
 
 const fn hash(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Hash, name, arity, run).keys(1, 1, 1).since("2.0.0")
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     hash("hdel", -3, hdel).flags(WRITE | FAST).says("Remove fields", "O(n), n being the number of fields"),
     hash("hexists", 3, hexists).flags(READ | FAST).says("Whether a field exists", "O(1)"),
@@ -140,7 +140,7 @@ fn hdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Writes fields, values or both of all members.
+/// Replies with fields, values or both of all members.
 fn reply_members(context: &mut Context, head: Option<Collection>, fields: bool, values: bool) -> Outcome {
     let Some(head) = head else { return Ok(()) };
     let Context { keyspace, reply, .. } = context;
@@ -156,7 +156,7 @@ fn reply_members(context: &mut Context, head: Option<Collection>, fields: bool, 
     Ok(())
 }
 
-/// Elements of a collection that may not be there.
+/// Number of elements of a collection; 0 if it does not exist.
 pub(super) fn size(head: Option<&Head>) -> usize {
     head.map_or(0, |head| usize::try_from(head.count).unwrap_or(usize::MAX))
 }
@@ -247,7 +247,7 @@ fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// So many different members; with a negative number, so many that may be the same. A few bytes can ask for one long value many times.
+/// Picks `number` different members; if negative, as many that may repeat. Their bytes are bounded, as one long value may repeat often.
 pub(super) fn pick(context: &mut Context, key: &[u8], kind: Kind, number: i64) -> Result<Vec<Member>, Failure> {
     let Some(head) = context.find(key, kind)? else { return Ok(Vec::new()) };
     if number >= 0 {

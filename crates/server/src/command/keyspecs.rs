@@ -49,7 +49,7 @@ const FLAG_NAMES: &[(u16, &str)] = &[
 /// Start of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
-    /// This argument.
+    /// Index of the argument.
     Index(i32),
     /// The argument behind this word, which is looked for from this index on (negative: backwards from the end).
     Keyword(&'static str, i32),

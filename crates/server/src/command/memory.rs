@@ -1,5 +1,5 @@
-//! `MEMORY`. Data are on the medium; memory holds what was written last and what was read last, so a key has no memory of its own. What it
-//! takes is estimated as the bytes that are kept for it.
+//! `MEMORY`. Data is on disk; memory holds what was written or read lately, so a key has no memory of its own. Its usage is estimated as
+//! the bytes stored for it.
 
 use super::arguments::is;
 use super::table::{LOADING, READ, STALE};
@@ -28,7 +28,7 @@ const HELP: &[&str] = &[
     "    medium or in memory, before compression.",
 ];
 
-/// Elements of a collection that are measured, unless told otherwise.
+/// Elements of a collection that are measured by default.
 const SAMPLES: u64 = 5;
 
 fn memory(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -76,7 +76,7 @@ fn usage(context: &mut Context, key: &[u8], options: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Figures under the names that Redis has for the like, and those of the engine.
+/// Replies with figures under Redis's names, and with those of the engine.
 fn stats(context: &mut Context) {
     let stats = context.keyspace.db().stats();
     let keys: u64 = (0..crate::keyspace::DATABASES).map(|db| context.keyspace.size(db)).sum();

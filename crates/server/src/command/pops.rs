@@ -1,6 +1,6 @@
-//! Removing from the first list or sorted set that has something, and waiting until there is one.
+//! Removing from the first list or sorted set that has elements, and waiting until there is one.
 //!
-//! While a request waits only the key that has changed is looked at: the order among several keys is the one in which they changed.
+//! After a wait only the key that has changed is looked at: among several keys, the first one that changed is served.
 
 use super::arguments::numbered_keys;
 use super::blocking::{Wait, kept, null_array, seconds};
@@ -52,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("ZPOPMIN from the first sorted set that has a member, or wait for one", "O(n), n being the number of keys"),
 ];
 
-/// The first key that holds something of this type. While waiting that can only be the key that has changed.
+/// The first key with elements of this type. After a wait that can only be the key that has changed.
 fn first<'a>(context: &mut Context, keys: &[&'a [u8]], kind: Kind) -> Result<Option<&'a [u8]>, Failure> {
     let woken = context.session.woken_by().map(<[u8]>::to_vec);
     for key in keys {
@@ -111,7 +111,7 @@ fn move_item(context: &mut Context, from: (&[u8], Side), to: (&[u8], Side), time
         return lists::move_item(context, from, to);
     }
     if context.session.is_in_exec {
-        // Not an array, other than when the time is over.
+        // A null, although a timeout replies with a null array.
         context.reply.null();
     } else {
         wait(context, &[from.0], Kind::List, timeout_ms, arguments);

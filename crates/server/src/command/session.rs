@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Whether the value of `length` bytes that a client has begun to send may be stored in the keyspace while it is received: `arguments`
-    /// are those before it. Monitors need whole requests, and the AOF needs whole values up to [`steps::AT_ONCE`].
+    /// are those before it. Monitors need whole requests, and the AOF whole values that are too short for steps.
     pub fn takes_value(&self, server: &Server, arguments: &[&[u8]], length: usize) -> bool {
         let is_shown = server.hub.has_monitors() || server.append.exists() && length as u64 <= steps::AT_ONCE;
         let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_shown);

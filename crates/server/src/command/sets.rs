@@ -1,4 +1,4 @@
-//! Sets.
+//! Commands for sets.
 
 use super::arguments::{Rest, count, integer_or, is, numbered_keys};
 use super::effects::MANY;
@@ -17,7 +17,7 @@ const fn set(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Set, name, arity, run).keys(1, 1, 1)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     set("sadd", -3, sadd).flags(WRITE | DENYOOM | FAST).says("Add members", "O(n), n being the number of members"),
     set("scard", 2, scard).flags(READ | FAST).says("How many members there are", "O(1)"),
@@ -169,7 +169,7 @@ fn spop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.keyspace.finish(&edit);
     }
     if context.server.append.is_on() {
-        // Chance does not repeat.
+        // The log gets the members, as replaying a random choice would pick others.
         for some in picked.chunks(MANY) {
             let members = some.iter().map(|(member, _)| member.as_slice());
             let words: Vec<&[u8]> = [&b"SREM"[..], arguments[1]].into_iter().chain(members).collect();
@@ -210,12 +210,12 @@ fn sscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     })
 }
 
-/// The sets at keys; all are looked at, so that a key of another type is an error wherever it stands.
+/// The sets at keys. All keys are looked at, so that a wrong type anywhere is an error.
 fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
     keys.iter().map(|key| context.find(key, Kind::Set)).collect()
 }
 
-/// Shows `visit` members of all sets, until it breaks.
+/// Calls `visit` for the members that all sets have, until it breaks.
 fn intersect(context: &mut Context, keys: &[&[u8]], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Outcome {
     let Some(mut heads) = heads(context, keys)?.into_iter().collect::<Option<Vec<Collection>>>() else { return Ok(()) };
     heads.sort_by_key(|head| head.count);
@@ -282,7 +282,7 @@ fn difference(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Vec<u8>>, Fai
     failed.map_or_else(|| Ok(in_order(context, found)), |error| Err(error.into()))
 }
 
-/// Members as a set of them has them: integers ascend if they are few.
+/// Members in the order of a set of them: integers ascend if they are few.
 fn in_order(context: &Context, mut members: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let is_few = members.len() as u64 <= context.server.configuration.thresholds.integers;
     if is_few && members.iter().all(|member| parse_integer(member).is_some()) {
@@ -297,7 +297,7 @@ fn reply_set(context: &mut Context, members: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
-/// Makes a key hold these members and nothing else.
+/// Replaces the value of a key by these members.
 fn store(context: &mut Context, key: &[u8], members: &[Vec<u8>]) -> Outcome {
     context.keyspace.remove(context.session.db, key)?;
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::Set)?;
@@ -339,7 +339,7 @@ fn sdiffstore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     store(context, arguments[1], &members)
 }
 
-/// The argument of `LIMIT` where something is counted; 0: no limit.
+/// The argument of `LIMIT` of commands that count members; 0: no limit.
 pub(super) fn limit(rest: &[&[u8]]) -> Result<usize, Failure> {
     const NEGATIVE: Failure = Failure::fixed("ERR LIMIT can't be negative");
     let mut rest = Rest::new(rest);

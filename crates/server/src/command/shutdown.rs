@@ -1,4 +1,4 @@
-//! `SHUTDOWN`: the turn ends, the clients are closed, and then the data.
+//! `SHUTDOWN`: the event-loop iteration ends, then the clients are closed, and then the database.
 
 use super::arguments::is;
 use super::table::{ADMIN, LOADING, NO_MULTI, NOSCRIPT, STALE};
@@ -10,8 +10,8 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "shutdown"
     .flags(ADMIN | LOADING | NOSCRIPT | NO_MULTI | STALE)
     .says("End the server", "O(1)")];
 
-/// Everything is in the log and there are no replicas to wait for: `SAVE`, `NOSAVE`, `NOW` and `FORCE` change nothing, and there is never a
-/// shutdown under way that could be called off.
+/// All data is in the log and there are no replicas to wait for: `SAVE`, `NOSAVE`, `NOW` and `FORCE` change nothing, and there is never a
+/// shutdown in progress that `ABORT` could stop.
 fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let has = |word: &str| arguments[1..].iter().any(|given| is(given, word));
     let known = ["nosave", "save", "now", "force", "abort"];
@@ -25,7 +25,7 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     context.server.event(Level::Notice, "shutdown_requested", &[("client", &context.session.id)]);
     context.server.is_ending = true;
-    // There is no reply: the connection's end is it.
+    // The closing connection is the reply.
     context.session.closes = true;
     Ok(())
 }

@@ -121,7 +121,7 @@ fn given<'a>(pairs: &[&'a [u8]]) -> Result<Vec<(f64, &'a [u8])>, Failure> {
     pairs.chunks_exact(2).map(|pair| Ok((double(pair[0])?, pair[1]))).collect()
 }
 
-/// Sets scores of members, and replies with the number of members added or changed.
+/// Sets scores of members, and replies as `ZADD` does.
 pub(super) fn add(context: &mut Context, key: &[u8], options: &Options, members: &[(f64, &[u8])]) -> Outcome {
     members.iter().try_for_each(|(_, member)| check_member(member))?;
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::SortedSet)?;

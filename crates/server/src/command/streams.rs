@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 /// Bytes of all fields and values of an entry, at most.
 const ENTRY_MAX: usize = 512 << 20;
-/// Blocks that a trim without `LIMIT` removes at most, and bounds on the number of their entries.
+/// Blocks that a trim without `LIMIT` removes at most; entries that it removes at most if blocks are unbounded, and in any other case.
 const BLOCKS_AT_ONCE: u64 = 100;
 const TRIMMED_AT_ONCE: (u64, u64) = (10_000, 1_000_000);
 

@@ -491,7 +491,7 @@ fn xautoclaim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Claims pending entries from an id on until `count` were claimed or found deleted. Returns the id at which the next call goes on, and the
+/// Claims pending entries from an id on until `most` were claimed or found deleted. Returns the id at which the next call goes on, and the
 /// deleted ones.
 fn claim_from(
     context: &mut Context,

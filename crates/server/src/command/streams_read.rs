@@ -56,7 +56,7 @@ struct Request<'r, 'a> {
     woken: Option<Vec<u8>>,
 }
 
-/// Where reading a stream starts.
+/// Start of reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// Entries behind this id, without a group.
@@ -165,7 +165,7 @@ impl<'r, 'a> Request<'r, 'a> {
         }
     }
 
-    /// The request for the run after the wait, with `$` and `>` replaced by the ids found now.
+    /// The request to run after the wait, with `$` and `>` replaced by the ids found now.
     fn again(&self, name: &[u8], block: u64, starts: &[Start]) -> Vec<Vec<u8>> {
         let count = if self.count == 0 { AFTER_WAIT } else { self.count };
         let mut words = vec![name.to_vec()];

@@ -1,13 +1,13 @@
-//! Commands whose second word says what they do.
+//! Dispatch of commands by their second word.
 
 use super::arguments::is;
 use super::table::{Run, takes};
 use super::{Context, Failure, Outcome, unknown_subcommand, wrong_arity};
 
-/// The word in small letters, how many arguments there are with both words (negative: at least so many), and what does it.
+/// The subcommand in lower case, the number of arguments with both words (negative: at least so many), and its function.
 pub(super) struct Sub(pub &'static str, pub i32, pub Run);
 
-/// Does what the second argument says.
+/// Runs the subcommand that the second argument names.
 pub(super) fn dispatch(context: &mut Context, arguments: &[&[u8]], all: &[Sub]) -> Outcome {
     let Sub(_, arity, run) = all.iter().find(|sub| is(arguments[1], sub.0)).ok_or_else(|| unknown_subcommand(arguments))?;
     if !takes(*arity, arguments.len()) {
@@ -16,14 +16,14 @@ pub(super) fn dispatch(context: &mut Context, arguments: &[&[u8]], all: &[Sub]) 
     run(context, arguments)
 }
 
-/// Arguments that a subcommand has no use for.
+/// The error for wrong arguments of a subcommand.
 pub(super) fn wrong_form(arguments: &[&[u8]]) -> Failure {
     let name = arguments[0].to_ascii_uppercase();
     let sub = arguments[1].get(..128).unwrap_or(arguments[1]);
     Failure::new([b"ERR unknown subcommand or wrong number of arguments for '", sub, b"'. Try ", &name[..], b" HELP."].concat())
 }
 
-/// Replies with lines for people.
+/// Replies with lines of text.
 pub(super) fn help(context: &mut Context, lines: &[&str]) -> Outcome {
     context.reply.array(lines.len());
     lines.iter().for_each(|line| context.reply.simple(line));

@@ -215,7 +215,7 @@ impl Command {
         takes(self.arity, arguments)
     }
 
-    /// Whether the command is about the server rather than data. A log of commands must not contain such a command, and replaying refuses
+    /// Whether the command is about the server rather than data. It never is in a log of commands, and importing a log that has it fails.
     /// it.
     pub fn is_for_admins(&self) -> bool {
         self.has(ADMIN) && !self.has(WRITE)

@@ -1,5 +1,5 @@
-//! Commands over a session, without a network. What Redis answers is compared with a real one in `tests/differential.rs`; here is what only
-//! concerns this server, and what has to hold even where no Redis is installed.
+//! Commands over a session, without a network. Replies are compared with a real Redis in `tests/differential.rs`; tests here are for
+//! behavior specific to this server, and for what has to hold even where no Redis is installed.
 
 mod edges;
 mod hot;
@@ -11,7 +11,7 @@ use crate::keyspace::Keyspace;
 use crate::testing::fresh;
 use sinterdb::WriteOptions;
 
-/// A server with clients that take turns.
+/// A server and its clients, which send requests in turns.
 pub(super) struct Talk {
     pub keyspace: Keyspace,
     pub server: Server,
@@ -26,7 +26,7 @@ impl Talk {
         Session::new(id, &self.server)
     }
 
-    /// Words are split at blanks.
+    /// Sends a request, split at blanks, and returns the reply.
     pub fn say(&mut self, session: &mut Session, line: &str) -> String {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut out = Vec::new();
@@ -110,7 +110,7 @@ fn collections() {
     ]);
 }
 
-/// Which of several wrong things is complained of, and which of several options counts, as with Redis 7.0.15.
+/// Several errors in one request, and several options, have the precedence of Redis 7.0.15.
 #[test]
 fn what_comes_first_is_what_redis_looks_at_first() {
     const RANGE: &str = "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807|";
@@ -254,7 +254,7 @@ fn there_are_no_functions() {
         ("FUNCTION LOAD x", "-ERR functions are not supported: there is nothing here that could run one|"),
         ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command|"),
         ("FUNCTION DUMP", "-ERR unknown subcommand 'DUMP'. Try FUNCTION HELP.|"),
-        // What cannot be otherwise may be set to what it is.
+        // A fixed parameter may be set to its one value.
         ("CONFIG SET activedefrag no", "+OK|"),
         (
             "CONFIG SET activedefrag yes",
@@ -264,7 +264,7 @@ fn there_are_no_functions() {
     ]);
 }
 
-/// A name that the engine cannot keep stands behind ones that it can.
+/// A name that is too long for the engine comes after valid ones.
 #[test]
 fn a_refused_command_leaves_nothing() {
     let mut talk = Talk::new();
@@ -327,7 +327,7 @@ fn transactions_are_whole_and_watch_keys() {
     talk.say(&mut one, "MULTI");
     talk.say(&mut one, "SET a 8");
     assert_eq!(talk.say(&mut one, "EXEC"), "*-1|");
-    // The watch is over.
+    // `EXEC` has ended the watch.
     talk.say(&mut two, "SET a 9");
     talk.say(&mut one, "MULTI");
     talk.say(&mut one, "GET a");
@@ -400,7 +400,7 @@ fn what_clients_and_monitors_ask_for() {
     }
 }
 
-/// Each command with every number that could break arithmetic, wherever it takes an argument: an answer, and no panic.
+/// Each command with numbers at the limits of arithmetic in each argument replies, and does not panic.
 #[test]
 fn extreme_numbers_break_nothing() {
     let mut talk = Talk::new();

@@ -1,4 +1,4 @@
-//! Transactions. All commands of one are in the same turn, so they reach the engine in one batch.
+//! Transactions. All commands of one run in one event-loop iteration, so their writes reach the engine in one batch.
 
 use super::acl::{Refused, Request};
 use super::blocking;
@@ -10,7 +10,7 @@ const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Transactions, name, arity, run).flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE)
 }
 
-/// The commands of this family.
+/// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     transaction("discard", 1, discard).since("2.0.0").says("Give a transaction up", "O(n), n being the number of commands"),
     transaction("exec", 1, exec)
@@ -85,7 +85,7 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
     outcome
 }
 
-/// Runs the commands of a transaction. What the user may do can have changed since they were put together.
+/// Runs the commands of a transaction. The user's permissions can have changed since they were queued.
 fn run(context: &mut Context, commands: &[Queued]) -> Outcome {
     for queued in commands {
         let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
@@ -104,7 +104,7 @@ fn run(context: &mut Context, commands: &[Queued]) -> Outcome {
         let ended = call(context, queued.number, &arguments);
         blocking::refuse(context)?;
         if ended == Ended::EngineFailed {
-            // The turn will be dropped, and with it what the commands before have done.
+            // The event-loop iteration will be dropped, and with it the writes of the commands before.
             return Err(Failure::Keyspace(crate::keyspace::Error::Engine(sinterdb::Error::Closed(
                 "a read failed in the transaction".into(),
             ))));

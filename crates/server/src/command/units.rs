@@ -1,7 +1,7 @@
-//! Commands and subcommands as one list: what access rules, statistics and `COMMAND` are about.
+//! Units: commands and subcommands as one list, for access rules, statistics and `COMMAND`.
 //!
-//! Redis counts, describes and permits subcommands like commands of their own (`config|get`). The table of commands says which ones there
-//! are here; what is known of each stands below.
+//! Redis counts, describes and permits subcommands like commands of their own (`config|get`). The table of commands names them; their
+//! properties are in this file.
 
 use super::keyspecs::{self, KeySpec};
 use super::table::{ADMIN, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, LOADING, NOSCRIPT, PUBSUB, READ, STALE, TABLE, WRITE};
@@ -9,7 +9,7 @@ use super::{Group, table};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Categories of access rules, in the order in which they are listed: bit n is the nth.
+/// Categories of access rules, in the order of listings: bit n stands for the nth.
 pub(super) const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
@@ -39,7 +39,8 @@ pub(super) fn category(name: &[u8]) -> u32 {
     CATEGORIES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes())).map_or(0, |at| 1 << at)
 }
 
-/// Categories that do not follow from a command's group and flags: names, categories besides, and whether the group's own one counts.
+/// Exceptions to the categories that follow from a command's group and flags: names, additional categories, and whether the group's
+/// category applies.
 const EXCEPTIONS: &[(&str, &str, bool)] = &[
     ("dbsize", "keyspace", true),
     ("flushall flushdb swapdb", "keyspace dangerous", true),
@@ -48,21 +49,21 @@ const EXCEPTIONS: &[(&str, &str, bool)] = &[
     ("sort sort_ro", "set sortedset list dangerous", false),
     ("wait waitaof", "connection", false),
     ("asking readonly readwrite command", "connection", false),
-    // What only holds subcommands is in no group.
+    // A command that only has subcommands is in no category of a group.
     ("client function object pubsub script xgroup xinfo", "", false),
     ("pubsub|help", "", false),
     ("command|count command|docs command|getkeys command|getkeysandflags command|help command|info command|list", "connection", false),
 ];
 
-/// A subcommand: its name, the arguments it takes (the command's name included, negative: at least), its flags, and the version that had it
-/// first.
+/// A subcommand: its name, the number of its arguments (the command's name included, negative: at least), its flags, and the version of
+/// Redis that had it first.
 type Sub = (&'static str, i32, u32, &'static str);
 
 const SETUP: u32 = ADMIN | LOADING | NOSCRIPT | STALE;
 const ASK: u32 = LOADING | NOSCRIPT | STALE;
 const HELP: u32 = LOADING | STALE;
 
-/// What is known of subcommands, by command.
+/// Properties of subcommands, by command.
 const SUBCOMMANDS: &[(&str, &[Sub])] = &[
     (
         "acl",
@@ -215,33 +216,33 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
     ("xinfo", &[("consumers", 4, READ, "5.0.0"), ("groups", 3, READ, "5.0.0"), ("help", 2, HELP, "5.0.0"), ("stream", -3, READ, "5.0.0")]),
 ];
 
-/// A command or a subcommand.
+/// A command or a subcommand, described for access rules, statistics and `COMMAND`.
 #[derive(Debug)]
 pub(super) struct Unit {
-    /// In small letters; a subcommand's name stands behind its command's and a bar.
+    /// The name in lower case; of a subcommand `COMMAND|SUBCOMMAND`.
     pub name: String,
-    /// The command.
+    /// The command, or the command of the subcommand.
     pub command: &'static Command,
-    /// Of the subcommand, or of the command.
+    /// Number of arguments, the command's name included; negative: at least so many.
     pub arity: i32,
     pub flags: u32,
     pub since: &'static str,
     /// Bits of [`CATEGORIES`].
     pub categories: u32,
     pub specs: &'static [KeySpec],
-    /// Of a command that has subcommands: their numbers.
+    /// Numbers of the subcommands; empty: there are none.
     pub subcommands: std::ops::Range<usize>,
-    /// Of a subcommand: its command's number.
+    /// Number of the subcommand's command; `None`: the unit is a command.
     pub parent: Option<usize>,
 }
 
 impl Unit {
-    /// So many arguments, the name included, are right.
+    /// Whether this number of arguments, the name included, is right.
     pub fn takes(&self, arguments: usize) -> bool {
         table::takes(self.arity, arguments)
     }
 
-    /// Its categories, each with its mark.
+    /// The names of the categories, each with an `@`.
     pub fn category_names(&self) -> impl Iterator<Item = String> {
         CATEGORIES.iter().enumerate().filter(|(at, _)| self.categories & (1 << at) != 0).map(|(_, name)| format!("@{name}"))
     }
@@ -260,7 +261,7 @@ fn categories(name: &str, group: Group, flags: u32) -> u32 {
         (BLOCKING, &["blocking"]),
         (FAST, &["fast"]),
     ];
-    // What a script reads is said by the commands in it.
+    // The commands inside a script decide what it reads.
     let flags = if group == Group::Scripting { flags & !READ } else { flags };
     let flagged = by_flag.iter().filter(|(flag, _)| flags & flag != 0).flat_map(|(_, names)| names.iter().copied());
     let pace = (flags & FAST == 0).then_some("slow");
@@ -275,7 +276,7 @@ fn unit(command: &'static Command, name: String, (arity, flags, since): (i32, u3
     Unit { name, command, arity, flags, since, categories, specs, subcommands: 0..0, parent: None }
 }
 
-/// What holds subcommands has no flags of its own, each of them having its, unless it can stand alone.
+/// Adds a command and its subcommands. A command with subcommands has flags of its own only if it can be called without any.
 fn add(units: &mut Vec<Unit>, command: &'static Command) {
     let at = units.len();
     let Some((_, known)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name) else {
@@ -285,7 +286,7 @@ fn add(units: &mut Vec<Unit>, command: &'static Command) {
     let own = if command.takes(1) { command.all_flags() } else { 0 };
     units.push(unit(command, command.name.to_owned(), (command.arity, own, command.since)));
     for word in command.subcommands {
-        // One that nothing is known of has what its command has.
+        // A subcommand without an entry has the properties of its command.
         let (_, arity, flags, since) =
             known.iter().find(|(name, ..)| name == word).copied().unwrap_or((*word, command.arity, command.all_flags(), command.since));
         let mut sub = unit(command, format!("{}|{word}", command.name), (arity, flags, since));
@@ -301,16 +302,16 @@ static ALL: LazyLock<Vec<Unit>> = LazyLock::new(|| {
     units
 });
 
-/// Numbers by name.
+/// Numbers of units by name.
 static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> =
     LazyLock::new(|| ALL.iter().enumerate().map(|(at, unit)| (unit.name.as_bytes(), at)).collect());
 
-/// All of them; the place of one is its number.
+/// All units; the number of a unit is its index.
 pub(super) fn all() -> &'static [Unit] {
     &ALL
 }
 
-/// One by its number, which must be one.
+/// The unit with this number, which must exist.
 pub(super) fn get(number: usize) -> &'static Unit {
     &ALL[number]
 }
@@ -320,7 +321,7 @@ pub(super) fn find(name: &[u8]) -> Option<usize> {
     BY_NAME.get(name.to_ascii_lowercase().as_slice()).copied()
 }
 
-/// The number of what a request is about: of the subcommand, if it names one. `None`: the command has none of that name.
+/// The number of the command or subcommand of a request; `None`: the command has no such subcommand.
 pub(super) fn resolve(command: usize, arguments: &[&[u8]]) -> Option<usize> {
     let whole = &ALL[command];
     let Some(word) = arguments.get(1).filter(|_| !whole.subcommands.is_empty()) else { return Some(command) };
@@ -351,7 +352,7 @@ mod tests {
     #[test]
     fn subcommands_of_the_table_are_described() {
         for command in TABLE.iter().flat_map(|family| family.iter()).filter(|command| !command.subcommands.is_empty()) {
-            // Its words are no commands of their own.
+            // Words behind `DEBUG` are no commands of their own.
             if command.name == "debug" {
                 continue;
             }

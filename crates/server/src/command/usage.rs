@@ -1,21 +1,21 @@
-//! How often commands ran, how long they took, and which errors there were.
+//! Statistics of commands: calls, durations and errors.
 
 use super::units;
 use sinterdb::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Parts of a power of two in a histogram: a count is within 6 % of where it says it is.
+/// Slots of a histogram per power of two, as a logarithm: a reported duration is within 6 % of the true one.
 const PARTS_LOG2: u32 = 4;
 const PARTS: usize = 1 << PARTS_LOG2;
-/// Powers of two that are told apart, from 1 ns to 17 minutes; what took longer is counted with the longest.
+/// Powers of two with slots of their own, from 1 ns to 17 minutes; longer durations are counted in the last slots.
 const POWERS: usize = 40;
-/// Kinds of errors that are told apart: text from the network must not take memory without end.
+/// Kinds of errors counted separately: text from the network must not take unbounded memory.
 const ERRORS: usize = 128;
-/// Bytes of such a kind.
+/// Bytes of a kind's name, at most.
 const ERROR_BYTES: usize = 32;
 
-/// How many took how long, nanoseconds.
+/// Histogram of durations, nanoseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Histogram {
     counts: Vec<u64>,
@@ -31,13 +31,13 @@ impl Default for Histogram {
 fn slot(ns: u64) -> usize {
     let ns = ns.max(1);
     let power = ns.ilog2();
-    // The bits behind the first one say which part it is.
+    // The bits behind the highest one are the index of the slot within the power.
     let part = if power >= PARTS_LOG2 { ns >> (power - PARTS_LOG2) } else { ns << (PARTS_LOG2 - power) };
     let place = usize::try_from(power).unwrap_or(POWERS) * PARTS + usize::try_from(part).unwrap_or(0) % PARTS;
     place.min(POWERS * PARTS - 1)
 }
 
-/// The largest number that is counted in a slot.
+/// The largest duration that is counted in a slot, nanoseconds.
 fn highest(slot: usize) -> u64 {
     let (power, part) = (slot / PARTS, (slot % PARTS) as u64);
     let whole = 1u64 << power;
@@ -54,7 +54,7 @@ impl Histogram {
         self.total
     }
 
-    /// The time that so many thousandths of a percent did not exceed, nanoseconds.
+    /// The duration that `thousandths` of a percent of all did not exceed, nanoseconds.
     pub fn percentile(&self, thousandths: u64) -> u64 {
         let wanted = (self.total.saturating_mul(thousandths)).div_ceil(100_000).max(1);
         let mut seen = 0;
@@ -65,14 +65,15 @@ impl Histogram {
         found.map_or(0, highest)
     }
 
-    /// Microseconds, each about twice the one before, and how many took no longer; those alone at which the number grows.
+    /// Cumulative counts: pairs of a duration in microseconds, about doubling, and the number of calls that took no longer. Pairs without a
+    /// new call are left out.
     pub fn by_powers(&self) -> Vec<(u64, u64)> {
         let mut seen = 0;
         let mut all = Vec::new();
         for (power, parts) in self.counts.chunks(PARTS).enumerate() {
             let before = seen;
             seen += parts.iter().sum::<u64>();
-            // What is below a microsecond is one line, and every line stands for the numbers below the next power.
+            // The first pair covers everything below a microsecond, and each other one the durations below the next power.
             let end = 1u64 << (power + 1).max(10);
             let micros = (end + (end >> 7) - 1) / 1000;
             match all.last_mut() {
@@ -85,14 +86,14 @@ impl Histogram {
     }
 }
 
-/// What there is to know of a command or subcommand since the start.
+/// Statistics of a command or subcommand since the start.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Used {
     pub calls: u64,
     pub ns: u64,
-    /// It was not run.
+    /// Calls that were refused and not run.
     pub rejected: u64,
-    /// It was run, and answered with an error.
+    /// Calls that replied with an error.
     pub failed: u64,
     pub histogram: Option<Box<Histogram>>,
 }
@@ -100,7 +101,7 @@ pub(super) struct Used {
 /// Counts of commands and errors.
 #[derive(Debug)]
 pub(super) struct Usage {
-    /// By number of the unit.
+    /// Indexed by number of the unit.
     units: Vec<Used>,
     errors: BTreeMap<String, u64>,
 }
@@ -112,7 +113,7 @@ impl Default for Usage {
 }
 
 impl Usage {
-    /// It ran for so long. `tracks`: the time goes into its histogram.
+    /// Counts a call. `tracks`: its duration also goes into the histogram.
     pub fn called(&mut self, number: usize, ns: u64, failed: bool, tracks: bool) {
         let used = &mut self.units[number];
         used.calls += 1;
@@ -123,12 +124,12 @@ impl Usage {
         }
     }
 
-    /// It was not run.
+    /// Counts a call that was refused and not run.
     pub fn rejected(&mut self, number: usize) {
         self.units[number].rejected += 1;
     }
 
-    /// An error was answered.
+    /// Counts an error reply.
     pub fn error(&mut self, text: &[u8]) {
         let kind = text.split(|byte| *byte == b' ').next().filter(|kind| kind.len() < ERROR_BYTES && kind.len() < text.len());
         let kind = String::from_utf8_lossy(kind.unwrap_or(b"ERR"));
@@ -139,7 +140,7 @@ impl Usage {
         }
     }
 
-    /// Everything that was used, with its name.
+    /// Units that were called, with name and statistics.
     pub fn used(&self) -> impl Iterator<Item = (&'static str, &Used)> {
         units::all().iter().map(|unit| unit.name.as_str()).zip(&self.units).filter(|(_, used)| used.calls + used.rejected + used.failed > 0)
     }
@@ -153,8 +154,8 @@ impl Usage {
     }
 }
 
-/// Takes the time of commands with one look at the clock for each: where one ends, the next one of the same client begins. So a command's
-/// time has the reading of its request in it.
+/// Measures commands with one reading of the clock for each: the end of one is the start of the client's next one. So the duration includes
+/// reading the request.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     clock: Arc<dyn Clock>,
@@ -168,12 +169,12 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
-    /// Nothing ran just before.
+    /// Starts anew, when no command ran just before.
     pub fn start(&mut self) {
         self.last = self.now();
     }
 
-    /// Another clock than the system's.
+    /// Uses another clock than the system's.
     #[cfg(test)]
     pub fn with(clock: Arc<dyn Clock>) -> Stopwatch {
         Stopwatch { clock, last: 0 }
@@ -184,12 +185,12 @@ impl Stopwatch {
         self.clock.monotonic_ns()
     }
 
-    /// When what runs now began.
+    /// Start of the running command, nanoseconds.
     pub fn begun(&self) -> u64 {
         self.last
     }
 
-    /// Nanoseconds since then.
+    /// Nanoseconds since `begun`; starts the next command.
     pub fn since(&mut self, begun: u64) -> u64 {
         self.last = self.now();
         self.last.saturating_sub(begun)

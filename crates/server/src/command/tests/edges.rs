@@ -1,4 +1,4 @@
-//! Edges of what commands take, as Redis 7.0.15 has them.
+//! Edge cases of arguments, as in Redis 7.0.15.
 
 use super::script;
 
@@ -118,7 +118,7 @@ fn zeros_keep_their_sign_in_large_sorted_sets() {
     script(&lines.each_ref().map(|(line, expected)| (line.as_str(), *expected)));
 }
 
-/// A list of one item stays the list that it is.
+/// A list of one item is not replaced when the item moves within it.
 #[test]
 fn an_item_that_moves_within_its_list_keeps_the_deadline() {
     script(&[
@@ -132,7 +132,7 @@ fn an_item_that_moves_within_its_list_keeps_the_deadline() {
     ]);
 }
 
-/// Cursors that were never given out are behind the last one. A small collection, as in Redis, comes whole whatever the cursor is.
+/// Cursors that were never returned lie behind the last one. A small collection, as in Redis, is returned whole for any cursor.
 #[test]
 fn a_scan_from_behind_the_end_ends() {
     script(&[

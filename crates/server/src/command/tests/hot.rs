@@ -1,5 +1,4 @@
-//! Replies do not depend on what is in memory: the same random commands with hot keys, in so little room that they come and go, and
-//! without.
+//! Replies do not depend on what is in memory: random commands run with hot keys, under a memory limit that evicts them often, and without.
 
 use super::Talk;
 use crate::command::configuration::Allowed;
@@ -8,8 +7,8 @@ use sinterdb::WriteOptions;
 
 const STEPS: usize = 60_000;
 
-/// A word in small letters stands for a random argument: `k` a key, of which a few come often; `v` a value; `n` a number; `m` one of a few
-/// words; `t` a time soon.
+/// Shapes of commands. Words in lower case stand for random arguments: `k` a key, few of them frequent; `v` a value; `n` a number; `m` one
+/// of a few words; `t` a time soon.
 const SHAPES: &[&str] = &[
     "GET k",
     "GET k",
@@ -117,7 +116,7 @@ fn replies_are_the_same_with_hot_keys_and_without() {
         let passed = random.below(30) as u64;
         for talk in &mut talks {
             match what {
-                // A turn that is dropped.
+                // Drops the event-loop iteration.
                 0 => talk.keyspace.discard(),
                 1..20 => talk.keyspace.commit(&WriteOptions::default()).unwrap(),
                 20 => assert!(talk.keyspace.remove_expired(10).unwrap() <= 10),
@@ -133,7 +132,8 @@ fn replies_are_the_same_with_hot_keys_and_without() {
     assert!(with.hot <= 80 << 10 && with.hot_counts.hits > 3_000 && with.hot_entries > 20, "{with:?}");
 }
 
-/// What a long string's type and deadline are, and that it is replaced or removed, needs no look at the engine, which would read all of it.
+/// A long string's type and deadline are known, and it can be replaced or removed, without a read from the engine, which would read all of
+/// it.
 #[test]
 fn long_strings_are_known_without_being_read() {
     let mut talk = Talk::new();

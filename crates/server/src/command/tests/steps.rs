@@ -1,4 +1,4 @@
-//! Requests whose work takes many event-loop iterations: the outcome is that of one which is done at once, whatever others do meanwhile.
+//! Requests whose work takes many event-loop iterations: the outcome equals that of doing the work at once, whatever others do meanwhile.
 
 use super::Talk;
 use crate::command::hub::Topic;
@@ -33,7 +33,7 @@ impl Peer {
         talk.keyspace.commit(&WriteOptions::default()).unwrap();
     }
 
-    /// Sends a request; the argument with the number `value` has come in steps.
+    /// Sends a request; the argument with index `value` was uploaded in parts.
     fn ask(&mut self, talk: &mut Talk, words: &[&[u8]], value: Option<usize>) {
         let mut words = words.to_vec();
         if let Some(value) = value {
@@ -61,7 +61,7 @@ impl Peer {
         Self::commit(talk);
     }
 
-    /// The reply, with the long strings in it, and how many steps it took.
+    /// The reply, with the long strings in it, and the number of steps.
     fn end(&mut self, talk: &mut Talk) -> (Vec<u8>, usize) {
         let mut steps = 0;
         while self.session.is_in_steps() {
@@ -85,10 +85,10 @@ fn value(talk: &mut Talk, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)> {
     Some((string, talk.keyspace.find(0, key).unwrap().unwrap().deadline))
 }
 
-/// Words, which of them has come in steps, and whether the work is done in steps.
+/// Words, the index of an uploaded argument, and whether the work is done in steps.
 type Request<'a> = (Vec<&'a [u8]>, Option<usize>, bool);
 
-/// Two servers with the same keys: one does everything at once.
+/// Two servers with equal keys: one does all work at once.
 fn twins() -> [Talk; 2] {
     std::array::from_fn(|_| {
         let mut talk = Talk::new();
@@ -166,7 +166,7 @@ fn the_outcome_is_that_of_work_at_once() {
     }
 }
 
-/// Whatever happens to a key between two steps: the outcome is as if the request had come afterwards.
+/// Whatever happens to a key between two steps, the outcome is as if the request had come afterwards.
 #[test]
 fn keys_that_change_meanwhile() {
     let more = long(3, 9);
@@ -220,7 +220,7 @@ fn keys_that_change_meanwhile() {
     }
 }
 
-/// A key that changes again and again is copied all the same.
+/// A key that changes again and again is still copied.
 #[test]
 fn a_key_that_never_rests() {
     let mut talk = Talk::new();
@@ -238,7 +238,7 @@ fn a_key_that_never_rests() {
     assert!(value(&mut talk, b"b") == value(&mut talk, b"a") && !talk.keyspace.has_uploads());
 }
 
-/// Commands that only read see the string of the moment when the request came.
+/// Commands that only read see the string as it was when the request came.
 #[test]
 fn readers_see_one_moment() {
     let mut talk = Talk::new();
@@ -273,7 +273,7 @@ fn a_request_that_is_given_up_leaves_nothing() {
             assert!(!peer.session.is_in_steps() && !talk.keyspace.has_uploads());
             assert_eq!(value(&mut talk, b"c"), Some((b"old".to_vec(), None)));
         }
-        // A batch with a part of it fails.
+        // A batch that contains a part fails.
         let mut peer = Peer::new(&talk, 1);
         peer.ask(&mut talk, &words, uploaded);
         work(&mut talk.keyspace, &mut talk.server, &mut peer.session, 0, &mut peer.out);
@@ -349,7 +349,7 @@ fn who_may_not_do_it_any_more_gets_an_error() {
     assert!(!talk.keyspace.has_uploads() && talk.keyspace.size(0) == 1);
 }
 
-/// A step does no more than its share, whatever its clock says.
+/// An iteration does no more than its share of steps, whatever the clock says.
 #[test]
 fn steps_are_bounded() {
     let mut talk = Talk::new();

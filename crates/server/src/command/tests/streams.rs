@@ -1,4 +1,4 @@
-//! Streams: what has to hold where no Redis is installed, and how readers ask to wait.
+//! Streams: behavior that has to hold where no Redis is installed, and requests that wait.
 
 use super::{Talk, script};
 use crate::command::Session;
@@ -93,7 +93,7 @@ fn replies_have_maps_in_resp3() {
     );
 }
 
-/// The blocks of rough trims can be set, as Redis's nodes can.
+/// The block size of rough trims can be configured, like Redis's nodes.
 #[test]
 fn rough_trims_go_by_the_configuration() {
     let mut talk = Talk::new();
@@ -110,7 +110,7 @@ fn rough_trims_go_by_the_configuration() {
     assert_eq!(talk.say(&mut session, "XTRIM s MAXLEN ~ 1"), ":61|");
 }
 
-/// The request that waits, as it will be run again; it does not wait any longer.
+/// The blocked request, as it would be run again; ends its wait.
 fn waited(talk: &mut Talk, session: &mut Session) -> Option<String> {
     let waiting = session.waiting.take()?;
     talk.keyspace.unwait(session.id);
@@ -133,9 +133,9 @@ fn readers_that_find_nothing_wait() {
     assert_eq!(talk.say(&mut session, "xreadgroup GROUP g me COUNT 7 NOACK BLOCK 0 STREAMS s >"), "");
     assert_eq!(talk.keyspace.next_deadline(), None);
     assert_eq!(waited(&mut talk, &mut session).as_deref(), Some("xreadgroup GROUP g me NOACK COUNT 7 BLOCK 0 STREAMS s >"));
-    // A consumer is made when there is something for him.
+    // A consumer is created only when it gets an entry.
     assert!(talk.say(&mut session, "XINFO CONSUMERS s g") == "*0|");
-    // Nothing waits in a transaction.
+    // No request waits in a transaction.
     talk.say(&mut session, "MULTI");
     talk.say(&mut session, "XREAD BLOCK 0 STREAMS s $");
     talk.say(&mut session, "XLEN s");
@@ -165,7 +165,7 @@ fn those_who_have_waited_get_what_has_changed() {
     }
 }
 
-/// Redis lets the end of a group pass (docs/decisions/0020).
+/// Redis does not notify watchers when a group ends (docs/decisions/0020).
 #[test]
 fn who_watches_a_stream_hears_of_all_that_is_done_to_it() {
     for (change, is_heard) in [("XSETID s 9-0", false), ("XGROUP DESTROY s g", true), ("XGROUP DESTROY s none", false), ("XLEN s", false)] {
