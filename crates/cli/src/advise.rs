@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// For which workload, and within what.
+/// The workload to advise on, and the budgets for it.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub struct AdviseFlags {
@@ -37,7 +37,7 @@ pub struct AdviseFlags {
 /// Runs the command.
 ///
 /// # Errors
-/// Files that are not what they should be, budgets out of range, workloads that cannot be predicted.
+/// Malformed files, budgets out of range, workloads that cannot be predicted.
 pub fn run(flags: &AdviseFlags) -> Result<ExitCode, Ended> {
     let budgets = Budgets { memory: flags.memory, space_amplification: flags.space_amplification };
     Settings::new(budgets).validate().map_err(|list| Ended::Usage(list.join("; ")))?;
@@ -58,7 +58,7 @@ pub fn run(flags: &AdviseFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The workload that is the worst for data like those of a database: what its writers really do is not in it.
+/// The worst workload for data like a database's; the real requests of its writers are unknown.
 fn like_database(path: &Path) -> Result<Workload, Ended> {
     let db = Db::builder().read_only().create_if_missing(false).open_store(require_database(path)?)?;
     let (mut entries, mut raw, mut stored, mut keys, mut tables) = (0u64, 0u64, 0u64, 0u64, 0u64);

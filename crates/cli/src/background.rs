@@ -1,8 +1,8 @@
-//! The server in the background, and how whoever watches it hears that it serves.
+//! The server in the background, and the notification of whoever supervises it that it is ready.
 //!
-//! A background server is this command started once more, before any thread and any file of data: the first process waits until the
-//! second one serves, and ends with its exit code if it fails. So a script that goes on finds a server, and a service of systemd's type
-//! `forking` is started when it is.
+//! A background server is this command started once more, before there are threads and before data files are opened: the first process
+//! waits until the second one serves, and ends with its exit code if it fails. So a script that goes on finds a server, and a systemd
+//! service of type `forking` counts as started when it serves.
 
 use crate::ended::Ended;
 use nix::sys::signal::{Signal, raise};
@@ -17,14 +17,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// The environment's name for the process that started a background server: inherited by others, it means nothing.
+/// Environment variable with the id of the process that started a background server; other processes that inherit it ignore it.
 const STARTED_BY: &str = "SINTER_STARTED_BY";
-/// The socket of systemd.
+/// Environment variable with the socket of systemd.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
-/// The job of upstart.
+/// Environment variable with the job of upstart.
 const UPSTART_JOB: &str = "UPSTART_JOB";
 
-/// This process is the one in the background.
+/// Whether this process is the one in the background.
 pub fn is_started() -> bool {
     var_os(STARTED_BY).is_some_and(|process| process.to_str() == Some(&getppid().to_string()))
 }
@@ -64,7 +64,7 @@ pub fn leave_session() -> Result<(), Ended> {
     setsid().map(|_| ()).map_err(|error| Ended::Failed(error.into()))
 }
 
-/// Leaves the terminal: what is still written to standard output or standard error goes nowhere.
+/// Leaves the terminal: later output to standard output or standard error is dropped.
 ///
 /// # Errors
 /// Errors of the system.
@@ -74,7 +74,7 @@ pub fn leave_terminal() -> Result<(), Ended> {
     all.map_err(|error| Ended::Failed(error.into()))
 }
 
-/// The supervisor of the process: the one that the configuration names, if the environment shows it, too.
+/// The supervisor of the process: the configured one, if the environment confirms it.
 pub fn supervised(configured: Supervised) -> Supervised {
     let is_set = |name| var_os(name).is_some_and(|value| !value.is_empty());
     match configured {
@@ -84,7 +84,7 @@ pub fn supervised(configured: Supervised) -> Supervised {
     }
 }
 
-/// Tells whoever watches the process that it serves.
+/// Tells the supervisor of the process that it serves.
 ///
 /// # Errors
 /// Errors of the system.

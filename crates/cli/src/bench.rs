@@ -36,7 +36,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let chosen = settings::choose(&flags.engine, stored.as_ref()).map_err(|list| Ended::Usage(list.join("; ")))?;
     let json = flags.json.as_deref().map(JsonSink::open).transpose()?;
     let place = Home::choose(flags)?;
-    // Notes go to stderr: they are about the request, not part of the results.
+    // Notes go to stderr: they are about the flags, not part of the results.
     let memory = MemoryLimit::tightest(&ProcessLimits::find(Path::new("/")).memory());
     let confined = confine(&chosen.database, std::iter::once(&chosen.family), memory);
     chosen.notes.iter().chain(&confined.note).for_each(|note| eprintln!("sinter: note: {note}"));
@@ -74,7 +74,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     ended
 }
 
-/// Runs the workloads beside a progress line and under Ctrl-C; collects what is finished in `report`.
+/// Runs the workloads with a progress line, until they end or Ctrl-C; adds finished ones to `report`.
 fn measure(
     config: &BenchConfig,
     workloads: &[Workload],
@@ -112,7 +112,7 @@ fn measure(
     Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// What is printed of the results.
+/// Options for printing the results.
 struct Printer {
     distribution: bool,
     statistics: bool,
@@ -135,7 +135,7 @@ impl Printer {
     }
 }
 
-/// Where the JSON goes. Opened before the first workload: nobody waits an hour for results that cannot be stored.
+/// Target of the JSON output. Opened before the first workload, so that no results of hours are lost because it cannot be written.
 enum JsonSink {
     Stdout,
     File(File, PathBuf),
@@ -161,12 +161,12 @@ impl JsonSink {
     }
 }
 
-/// Where the database lies if nothing is said.
+/// The default path of the database.
 fn default_path() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("."), PathBuf::from).join("sinter-bench-data")
 }
 
-/// What an existing database goes on with, unless flags say otherwise.
+/// Settings of an existing database, which apply unless flags override them.
 fn stored_settings(flags: &BenchFlags) -> Result<Option<Settings>, Ended> {
     if !flags.switches.use_existing_db {
         return Ok(None);
@@ -175,12 +175,12 @@ fn stored_settings(flags: &BenchFlags) -> Result<Option<Settings>, Ended> {
     Builder::settings_in(&*store).map_err(Ended::from)
 }
 
-/// Where the database lies.
+/// Location of the database.
 struct Home {
     /// The directory, or the drive.
     path: PathBuf,
     zones: Option<ZonedPlace>,
-    /// Made by this run, and nobody asked for it by name: nobody would miss it.
+    /// The directory was made by this run under its default name, and is removed at the end.
     remove: bool,
 }
 
@@ -202,7 +202,7 @@ impl Home {
         Ok(Home { remove: !existed && flags.db.is_none() && !flags.switches.keep, path, zones: None })
     }
 
-    /// The volume has to be there: what else is on a drive is not for a bench to overwrite.
+    /// Requires an existing volume: a bench never overwrites other data on a drive.
     fn on_zones(flags: &BenchFlags, zoned: ZonedPlace) -> Result<Self, Ended> {
         let volume = open_volume(&zoned.clone().quiet())?;
         if flags.switches.use_existing_db && volume.files().is_empty() {

@@ -1,4 +1,4 @@
-//! `sinter check`: reads and verifies everything, and says what is damaged and what opening would cut.
+//! `sinter check`: reads and verifies everything, and names damage and the ends of logs that opening would cut.
 
 use crate::ended::Ended;
 use crate::store::{Where, escape, require_database};
@@ -48,10 +48,10 @@ pub fn run(flags: &CheckFlags) -> Result<ExitCode, Ended> {
     Ok(exit_code(damages.len(), cuts.len()))
 }
 
-/// Said of a database of which opening cuts something.
+/// Message for a database of which opening cuts something.
 pub const CUTS: &str = "no damage found, but opening cuts what is named above: a crash leaves such an end of writes that were not synced";
 
-/// The exit code for so many damaged places and so many cuts.
+/// The exit code for numbers of damaged places and of cuts.
 pub fn exit_code(damaged: usize, cuts: usize) -> ExitCode {
     ExitCode::from(match (damaged, cuts) {
         (0, 0) => 0,
@@ -69,7 +69,7 @@ pub struct Verified {
     pub cuts: Vec<Cut>,
 }
 
-/// Verifies a database, also one that damage keeps from opening: then file by file.
+/// Verifies a database; if damage keeps it from opening, verifies file by file.
 ///
 /// # Errors
 /// Failures that are not damage.
@@ -80,7 +80,7 @@ pub fn verify(store: Arc<dyn Store>) -> Result<Verified, Ended> {
         let mut cuts = db.recovery().cuts;
         db.close()?;
         if !cuts.is_empty() {
-            // A record that another process is just writing looks like a cut as well; a moment later it is whole.
+            // A record that another process is just writing looks like a cut as well; a moment later it is complete.
             let again = open()?;
             cuts.retain(|cut| again.recovery().cuts.iter().any(|other| (&other.file, other.offset) == (&cut.file, cut.offset)));
             again.close()?;
@@ -105,7 +105,7 @@ pub fn verify(store: Arc<dyn Store>) -> Result<Verified, Ended> {
     Ok(Verified { damages, ..Verified::default() })
 }
 
-/// [`verify`] of whatever a store has: a database, a tier of one, or nothing that says what its bytes should be.
+/// Like [`verify`], for any store: a database, a tier of one, or files without anything to verify them against.
 ///
 /// # Errors
 /// Failures that are not damage.
@@ -120,7 +120,7 @@ pub fn verify_any(store: Arc<dyn Store>) -> Result<Verified, Ended> {
     Ok(Verified { damages: damaged.collect(), ..Verified::default() })
 }
 
-/// The database in a store has tables elsewhere, too.
+/// Whether the database in a store has tables on tiers.
 ///
 /// # Errors
 /// A manifest that cannot be read for another reason than damage.
@@ -132,7 +132,7 @@ pub fn has_tiers(store: &dyn Store) -> Result<bool, Ended> {
     }
 }
 
-/// One line: file, offset, what, whose keys.
+/// One line: file, offset, description, and whose keys.
 pub fn describe(damage: &Damage) -> String {
     let mut line = damage.file.clone();
     if let Some(offset) = damage.offset {
@@ -145,7 +145,7 @@ pub fn describe(damage: &Damage) -> String {
     line
 }
 
-/// The same for programs.
+/// A damage as JSON.
 pub fn as_json(damage: &Damage) -> serde_json::Value {
     json!({
         "file": damage.file,
@@ -157,7 +157,7 @@ pub fn as_json(damage: &Damage) -> serde_json::Value {
     })
 }
 
-/// One line: what opening cuts from which file.
+/// One line: the file, and the part that opening cuts.
 pub fn describe_cut(cut: &Cut) -> String {
     let Cut { file, offset, bytes, records, .. } = cut;
     match bytes {
@@ -166,7 +166,7 @@ pub fn describe_cut(cut: &Cut) -> String {
     }
 }
 
-/// Cuts for programs.
+/// Cuts as JSON.
 pub fn cuts_as_json(cuts: &[Cut]) -> serde_json::Value {
     cuts.iter().map(|cut| json!({ "file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "records": cut.records })).collect()
 }

@@ -60,7 +60,7 @@ fn scales() -> String {
     table
 }
 
-/// `REWRITE=1` writes the table.
+/// With `REWRITE=1` the test writes the table.
 #[test]
 fn every_study_is_described_with_its_scales() {
     let path = page("studies.md");

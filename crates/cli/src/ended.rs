@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: one line on stderr and an exit code.
+//! Unsuccessful ends of a command: one line on stderr and an exit code.
 
 use sinter_storage::store::StoreError;
 use std::fmt::Display;
@@ -24,7 +24,7 @@ impl Ended {
     pub fn report(&self) -> ExitCode {
         let (line, code) = match self {
             Ended::Usage(what) => (what.clone(), 2),
-            // The reader of our output went away: there is nobody to tell.
+            // The reader of the output has closed it: no message is needed.
             Ended::Failed(error) if is_broken_pipe(error) => return ExitCode::SUCCESS,
             Ended::Failed(error) => (in_full(error), 1),
         };
@@ -34,7 +34,7 @@ impl Ended {
     }
 }
 
-/// An error with its causes, each said once: many errors have their cause in their own words.
+/// An error with its causes, each said once: many errors repeat their cause in their own text.
 fn in_full(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -61,7 +61,7 @@ impl From<sinterdb::Error> for Ended {
 }
 
 impl From<StoreError> for Ended {
-    /// In its own words, which have those of its source in them: a chain would say these twice.
+    /// The message without a chain of sources: it contains the source's text already.
     fn from(error: StoreError) -> Self {
         Ended::Failed(anyhow::Error::msg(error.to_string()))
     }

@@ -1,5 +1,4 @@
-//! Flags as people paste them: db_bench takes `--key_size=16`, `-key_size 16` and `--key-size 16` alike, and so do we. Errors become one
-//! line.
+//! Spelling of flags: `--key_size=16`, `-key_size 16` and `--key-size 16` are equal, as in db_bench. Errors become one line.
 
 use crate::ended::Ended;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -24,7 +23,7 @@ fn spelling(arg: &str) -> Option<String> {
     Some(format!("--{}{value}", name.replace('-', "_")))
 }
 
-/// Reads `true`, `false` and their kin, as gflags does.
+/// Parses `true`, `false` and other spellings, as gflags does.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "t" | "yes" | "y" => Ok(true),
@@ -33,7 +32,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A flag error as one line; help and version are printed as they are. `flags`: all there are, for a suggestion.
+/// A flag error as one line; help and version are printed. `flags`: all known flags, for a suggestion.
 pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         error.print()?;
@@ -55,7 +54,7 @@ pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended>
         }
     }
     if line.ends_with(':') {
-        // What is missing stands on the lines below.
+        // The missing arguments are on the lines below.
         let below: Vec<&str> = rendered.lines().skip(1).map(str::trim).take_while(|l| !l.is_empty()).collect();
         line = format!("{line} {}", below.join(", "));
     }
@@ -71,13 +70,13 @@ pub fn all(command: &clap::Command) -> Vec<String> {
     own.chain(command.get_subcommands().flat_map(all)).collect()
 }
 
-/// The name that `wrong` was probably meant to be: few letters away.
+/// The name that `wrong` was probably meant to be, if one is close enough.
 pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (distance, flag) = names.map(|name| (distance(wrong, name), name)).min()?;
     (distance <= 2 || distance * 4 <= wrong.len()).then_some(flag)
 }
 
-/// Levenshtein's distance, one row at a time.
+/// The Levenshtein distance, computed row by row.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

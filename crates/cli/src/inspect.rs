@@ -1,5 +1,5 @@
-//! `sinter inspect`: what is in a database. It reads files and nothing else: no lock is taken, nothing is written, and a database that
-//! does not open can still be looked at. (A volume on a zoned drive has to be opened for that, and is one opener's alone.)
+//! `sinter inspect`: the contents of a database. It only reads files: it takes no lock and writes nothing, and a database that cannot be
+//! opened can still be inspected. (A volume on a zoned drive has to be opened for that, by one process at a time.)
 
 mod compression;
 mod tiers;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What to show.
+/// The database and the view to show.
 #[derive(Debug, Args)]
 pub struct InspectFlags {
     #[command(flatten)]
@@ -65,14 +65,14 @@ enum View {
     Zones,
 }
 
-/// Which part of a log.
+/// Part of a log to show.
 #[derive(Debug, Clone, Copy)]
 struct Page {
     from: u64,
     limit: u64,
 }
 
-/// One view, for people and for programs.
+/// Output of a view, as text and as JSON.
 struct Shown {
     text: String,
     json: Value,
@@ -80,17 +80,17 @@ struct Shown {
 
 /// The stores of a database.
 struct Stores {
-    /// All files, those open that are looked at.
+    /// All files; those that are read are held open.
     files: Held,
-    /// Where each of them lies, as far as can be seen.
+    /// Tier of each file, as far as it can be read.
     places: Arc<Tiers>,
-    /// The stores apart, the primary one first.
+    /// The stores one by one, the primary one first.
     each: Vec<(Temperature, Arc<dyn Store>)>,
-    /// Tiers that cannot be looked at.
+    /// Tiers that cannot be read.
     problems: Vec<(Temperature, Error)>,
 }
 
-/// The manifest and the files of one moment, beside a process that writes.
+/// Reads the manifest and opens the files of one moment, while another process may be writing.
 fn look(path: &Path, store: Arc<dyn Store>) -> Result<(Loaded, State, Stores), Ended> {
     let Some(Seen { loaded, state, tiers, places, files }) = see(&store)? else {
         return Err(Ended::usage(format!("{}: no database there", path.display())));
@@ -99,7 +99,7 @@ fn look(path: &Path, store: Arc<dyn Store>) -> Result<(Loaded, State, Stores), E
     Ok((loaded, state, Stores { files, places, each, problems: tiers.problems }))
 }
 
-/// An error without the word for its kind, where the line says enough.
+/// An error without its kind, where the line says enough.
 fn plain(error: &Error) -> String {
     match error {
         Error::Invalid(what) | Error::Busy(what) => what.clone(),
@@ -110,7 +110,7 @@ fn plain(error: &Error) -> String {
 /// Runs the command.
 ///
 /// # Errors
-/// A path without a database, a number that names no file; damage that hides what was asked for.
+/// A path without a database, a number that names no file; damage that hides the requested view.
 pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
     let path = flags.place.path();
     let store = require_database(path)?;
@@ -120,7 +120,7 @@ pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
         (Some(_), true) => return Err(Ended::usage("--tiers is a view of its own")),
         (view, false) => view.unwrap_or(View::Levels),
     };
-    // The view of tiers has a line for each of them.
+    // The view of tiers shows these problems itself.
     if view != View::Tiers {
         stores.problems.iter().for_each(|(_, error)| eprintln!("sinter: note: {}", plain(error)));
     }

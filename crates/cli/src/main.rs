@@ -63,12 +63,12 @@ enum Command {
     Report(report::ReportFlags),
 }
 
-/// Below this limit of memory, bytes, what the allocator would keep is missed: a process in 64 MiB was killed for it.
+/// Memory limit below which the allocator must not keep freed memory, bytes: without that, a process in 64 MiB was killed.
 const LITTLE_MEMORY: u64 = 512 << 20;
 
-/// Bytes from which on freed memory goes back to the kernel at once where there is [`LITTLE_MEMORY`].
+/// Size from which on freed memory goes back to the kernel at once, under [`LITTLE_MEMORY`], bytes.
 const LITTLE_BOUND: i32 = 128 << 10;
-/// A server's bound: it runs for long and has other programs beside it.
+/// Size from which on a server gives freed memory back, bytes: it runs for long, beside other programs.
 const SERVER_BOUND: i32 = 1 << 20;
 
 fn main() -> ExitCode {
@@ -84,7 +84,7 @@ fn dispatch() -> Result<ExitCode, Ended> {
         Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
     };
     if !matches!(cli.command, Command::Serve(_)) {
-        // What cannot be raised stays, and is enough for fewer open tables. A server logs it.
+        // If the limit cannot be raised, fewer tables stay open. A server logs the result.
         let _ = descriptors::raise();
     }
     let limits = ProcessLimits::find(Path::new("/")).memory();

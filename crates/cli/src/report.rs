@@ -1,4 +1,4 @@
-//! `sinter report`: draws the results of studies again, or compares them.
+//! `sinter report`: draws or compares the results of studies.
 
 use crate::ended::Ended;
 use anyhow::Context;
@@ -10,10 +10,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where the page of several folders goes if nothing is said.
+/// Default name of the page that compares several folders.
 const COMPARISON: &str = "comparison.html";
 
-/// What to draw.
+/// The results to draw.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
     /// Result folders. One: its index.html and results.csv are made anew. Several: one page that sets them against the first.
@@ -53,7 +53,7 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Documents and a chart with the figures of the folders. Nothing is written unless all can be made.
+/// Updates documents and a chart with the figures of the folders. Nothing is written unless all can be made.
 fn fill(flags: &ReportFlags) -> Result<ExitCode, Ended> {
     let mut files: Vec<(&Path, String)> = Vec::new();
     for path in &flags.into {

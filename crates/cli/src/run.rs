@@ -1,4 +1,4 @@
-//! `sinter run`: the runner of the engine `sinter`, and of servers.
+//! `sinter run`: runs one spec on the engine `sinter` or on a server.
 
 use sinter_lab::drive::{SinterEngine, execute, serve};
 use sinter_lab::run::SERVERS;

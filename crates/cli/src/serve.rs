@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What to serve and where. Ctrl-C, SIGTERM and SHUTDOWN end the server cleanly.
+/// The data to serve, and the addresses to serve it on. Ctrl-C, SIGTERM and SHUTDOWN end the server cleanly.
 ///
 /// `sinter serve [FILE] [--name value ...]` takes a configuration file in Redis's form and Redis's names (docs/server/configuration.md),
 /// such as `--dir data --port 6379 --requirepass secret --appendfsync always --metrics-port 9121`.
@@ -35,7 +35,7 @@ pub struct ServeFlags {
     words: Vec<String>,
 }
 
-/// All names that have effect, for `--help`.
+/// All names that have an effect, for `--help`.
 fn names() -> String {
     let defaults = Configuration::default();
     let each = |parameter: &Parameter| {
@@ -50,15 +50,15 @@ pub fn failed(error: impl Into<anyhow::Error>) -> Ended {
     Ended::Failed(error.into())
 }
 
-/// A budget of memory.
+/// Parses a memory budget.
 pub fn memory(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     let is_one = (MEMORY_MIN..=MEMORY_MAX).contains(&bytes);
     if is_one { Ok(bytes) } else { Err(format!("allowed {} to {}", format_bytes(MEMORY_MIN), format_bytes(MEMORY_MAX))) }
 }
 
-/// Bytes of logs that a start may have to read again: a quarter of the engine's own limit, as a server that was killed is waited for. No
-/// memtable grows much larger than this.
+/// Bytes of logs that a start may have to replay: a quarter of the engine's own limit, as clients wait for the restart of a killed server.
+/// Also bounds the size of a memtable, approximately.
 const LOGS_MAX: u64 = 256 << 20;
 
 /// Settings of the engine. Memtables, block cache and hot keys may take `memory` bytes together; 0: each has its default.
@@ -73,7 +73,7 @@ pub fn settings(memory: u64, max_open_files: u64) -> Result<Settings, Ended> {
     Ok(settings)
 }
 
-/// Why the data in `dir` cannot be had; after an import that was cut short, with the commands that end it.
+/// The error if the data in `dir` cannot be opened; after an interrupted import, with the commands that complete or drop it.
 pub fn not_opened(dir: &Path) -> impl FnOnce(Error) -> Ended {
     move |error| match error {
         Error::Unfinished => Ended::Failed(anyhow!(
@@ -84,18 +84,18 @@ pub fn not_opened(dir: &Path) -> impl FnOnce(Error) -> Ended {
     }
 }
 
-/// What the order of keys in a new directory starts from.
+/// Random seed for the order of keys in a new directory.
 pub fn seed() -> io::Result<u64> {
     Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
-/// `--name value ..` as lines of a file.
+/// `--name value ..` as lines of a configuration file.
 fn directives(words: &[String], complaints: &mut Vec<Complaint>) -> Vec<Directive> {
     let mut all: Vec<Directive> = Vec::new();
     for word in words {
         if let Some(flag) = word.strip_prefix("--") {
             let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
-            // Flags come with underscores; names have dashes, but for a few.
+            // Flags have underscores; most names have dashes.
             let (dashes, given) = (name.replace('_', "-"), format!("--{}", name.replace('_', "-")));
             let name = all_names().find(|known| known.replace('_', "-") == dashes).map_or(dashes, str::to_owned);
             all.push(Directive { place: given, name, values: value.map(|value| value.as_bytes().to_vec()).into_iter().collect() });
@@ -108,7 +108,7 @@ fn directives(words: &[String], complaints: &mut Vec<Complaint>) -> Vec<Directiv
     all
 }
 
-/// Sets what a line says.
+/// Applies a line of the configuration.
 fn apply(configuration: &mut Configuration, directive: &Directive) -> Result<(), String> {
     let name = directive.name.as_str();
     if directive.values.is_empty() {
@@ -132,7 +132,7 @@ fn apply(configuration: &mut Configuration, directive: &Directive) -> Result<(),
     })
 }
 
-/// The configuration, from a file and flags. All that is wrong with it is told, each on a line of its own.
+/// The configuration from a file and flags. The error lists everything that is wrong, one line each.
 fn configure(words: &[String]) -> Result<Configuration, Ended> {
     let mut configuration = Configuration::default();
     let mut complaints = Vec::new();
@@ -160,10 +160,10 @@ fn configure(words: &[String]) -> Result<Configuration, Ended> {
     Err(Ended::usage(last.map(ToString::to_string).unwrap_or_default()))
 }
 
-/// The socket of the system's log.
+/// The socket of syslog.
 const SYSTEM_LOG: &str = "/dev/log";
 
-/// The log, to the file that the configuration names or to standard error, and to the system's log if that is wanted.
+/// The log: to the configured file or to standard error, and also to syslog if that is configured.
 fn open_log(configuration: &Configuration) -> Result<Log, Ended> {
     let Configuration { syslog_ident, syslog_facility, log_level, .. } = configuration;
     let system = configuration.syslog.then(|| SystemLog::new(SYSTEM_LOG.into(), syslog_ident.clone(), *syslog_facility));
@@ -176,11 +176,11 @@ fn open_log(configuration: &Configuration) -> Result<Log, Ended> {
     Ok(Log::new(Box::new(file), system, *log_level))
 }
 
-/// A file that holds the number of the process, and goes with it.
+/// The file with the process id, removed when the server ends.
 struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes the file, if there is to be one. Like Redis, the server serves without it.
+    /// Writes the file, if one is configured. If that fails, the server serves without it, like Redis.
     fn write(path: &str, log: &Log) -> Option<PidFile> {
         let text = format!("{}\n", std::process::id());
         match std::fs::write(path, text) {
@@ -197,12 +197,12 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Whoever took it away has done what was to be done.
+        // The file may have been removed by others.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Opens the place of the data, which is made if it is a directory that is missing.
+/// Opens the store at a path; a missing directory is created.
 pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     let place = place(path)?;
     place.open(true).map_err(|error| match &place {
@@ -211,7 +211,7 @@ pub fn open(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     })
 }
 
-/// Refuses a directory in which a Redis server has left its data and nobody has taken them over: its clients would find no key.
+/// Refuses a directory with data of a Redis server that was not imported: clients would find no key.
 fn check_left(configuration: &Configuration, store: &dyn Store) -> Result<(), Ended> {
     let Configuration { directory, dump_name, append_directory, append_name, .. } = configuration;
     let mut names = [append_directory, append_name, dump_name].into_iter();
@@ -223,7 +223,7 @@ fn check_left(configuration: &Configuration, store: &dyn Store) -> Result<(), En
     }
 }
 
-/// Says what became of the limit of open files.
+/// Logs the result of raising the limit of open files.
 fn note_descriptors(log: &Log) {
     let now = sinter_server::net::unix_ms();
     match descriptors::raise() {
@@ -233,7 +233,7 @@ fn note_descriptors(log: &Log) {
     }
 }
 
-/// Where the server listens, for people: `on 127.0.0.1:6379, with TLS on 127.0.0.1:6380`.
+/// The server's addresses, for people: `on 127.0.0.1:6379, with TLS on 127.0.0.1:6380`.
 fn places(net: &Net) -> io::Result<String> {
     let path = net.path().map(|path| format!("at {}", path.display()));
     let tls = net.tls_address()?;
@@ -242,7 +242,7 @@ fn places(net: &Net) -> io::Result<String> {
     Ok([path, plain, tls].into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// Tells the log, whoever watches the process and whoever started it that the server serves.
+/// Tells the log, the supervisor and the process that started the server that it serves.
 fn announce(net: &Net, directory: &Path, log: &Log, supervised: Supervised, is_background: bool) -> Result<(), Ended> {
     let now = sinter_server::net::unix_ms();
     let (place, process) = (directory.display(), std::process::id());
@@ -258,7 +258,7 @@ fn announce(net: &Net, directory: &Path, log: &Log, supervised: Supervised, is_b
     }
     let said = writeln!(io::stdout(), "serving {place} {}", places(net)?);
     if is_background {
-        // Whoever started the server may be gone; the server is wanted all the same.
+        // The process that started the server may have ended; the server goes on.
         background::leave_terminal()?;
     } else {
         said?;
@@ -272,12 +272,12 @@ fn announce(net: &Net, directory: &Path, log: &Log, supervised: Supervised, is_b
 /// Runs the command.
 ///
 /// # Errors
-/// A configuration that makes no sense, an address that cannot be had, a directory that is none or holds something else; failures of the
+/// A wrong configuration, an address that is not available, a directory that cannot be used or holds something else; failures of the
 /// network and of the medium.
 pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let configuration = configure(&flags.words)?;
     let supervised = background::supervised(configuration.supervised);
-    // As in Redis, a server that is watched stays where it is watched.
+    // As in Redis, a supervised server does not go into the background.
     let is_background = configuration.daemonize && supervised == Supervised::No;
     if is_background && !background::is_started() {
         return background::start();
@@ -289,7 +289,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let listening = configuration.listening().map_err(Ended::usage)?;
     let tls = configuration.tls.load_if(configuration.tls_port > 0).map_err(Ended::usage)?;
     let log = open_log(&configuration)?;
-    // Before the data are opened: clients and tables share the descriptors.
+    // Before the data is opened: clients and tables share the descriptors.
     note_descriptors(&log);
     let store = open(&directory)?;
     check_left(&configuration, &*store)?;

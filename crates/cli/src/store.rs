@@ -1,4 +1,4 @@
-//! The place of a database, for commands that only read it: a directory, or a volume on a zoned drive.
+//! The location of a database, for commands that only read it: a directory, or a volume on a zoned drive.
 
 use crate::ended::Ended;
 use anyhow::anyhow;
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which database.
+/// The database to read.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Where {
@@ -21,16 +21,16 @@ pub struct Where {
 }
 
 impl Where {
-    /// As it was given.
+    /// The path as given.
     pub fn path(&self) -> &Path {
         self.path.as_deref().or(self.store.as_deref()).unwrap_or(Path::new(""))
     }
 }
 
-/// Reads a place.
+/// Parses a location.
 ///
 /// # Errors
-/// One that cannot be read, as a wrong request.
+/// A path that cannot be parsed, as a wrong request.
 pub fn place(path: &Path) -> Result<Place, Ended> {
     Place::of(path).map_err(|what| Ended::Usage(format!("{}: {what}", path.display())))
 }
@@ -38,7 +38,7 @@ pub fn place(path: &Path) -> Result<Place, Ended> {
 /// Opens the store of an existing database.
 ///
 /// # Errors
-/// A place where there is none, as a wrong request; a drive that is in use or damaged.
+/// A location without a database, as a wrong request; a drive that is in use or damaged.
 pub fn require_database(path: &Path) -> Result<Arc<dyn Store>, Ended> {
     let wrong = |what: &dyn std::fmt::Display| Ended::Usage(format!("{}: {what}", path.display()));
     let store: Arc<dyn Store> = match place(path)? {
@@ -51,7 +51,7 @@ pub fn require_database(path: &Path) -> Result<Arc<dyn Store>, Ended> {
         Place::Directory(path) => Arc::new(DirStore::open(path, false).map_err(|error| wrong(&error))?),
     };
     let files = store.list().map_err(|error| wrong(&error))?;
-    // Tables without a manifest are a damaged database, which the caller should say.
+    // Tables without a manifest are a damaged database, which the caller reports.
     if files.is_empty() {
         return Err(wrong(&"no database there"));
     }
@@ -61,12 +61,12 @@ pub fn require_database(path: &Path) -> Result<Arc<dyn Store>, Ended> {
 /// Opens a volume.
 ///
 /// # Errors
-/// A drive without one, as a wrong request; one that is in use or damaged.
+/// A drive without a volume, as a wrong request; one that is in use or damaged.
 pub fn open_volume(place: &ZonedPlace) -> Result<ZonedStore, Ended> {
     place.open().map_err(|error| drive_error(&place.drive, error))
 }
 
-/// What to tell of a drive that cannot be had.
+/// The error for a drive that cannot be opened.
 pub fn drive_error(drive: &Path, error: StoreError) -> Ended {
     if error.is_locked() {
         return Ended::Failed(anyhow!("{}: the drive is in use: mounted, or open in another process", drive.display()));
@@ -90,7 +90,7 @@ pub fn escape_whole(key: &[u8]) -> String {
     out
 }
 
-/// As [`escape_whole`], for a line: long keys keep both ends.
+/// Like [`escape_whole`], for a line: of a long key only both ends are shown.
 pub fn escape(key: &[u8]) -> String {
     const LONGEST: usize = 64;
     if key.len() <= LONGEST {

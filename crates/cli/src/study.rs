@@ -1,4 +1,4 @@
-//! `sinter study`: runs a study, or goes on with one, and says what came out.
+//! `sinter study`: runs or resumes a study, and prints its results.
 
 mod print;
 
@@ -21,14 +21,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The engine that this program runs itself; all others are the rivals program's.
+/// The engine that this program runs itself; the rivals program runs the others.
 const OWN_ENGINE: &str = "sinter";
-/// The server that this program starts, too.
+/// The server that this program can start, too.
 const OWN_RIVAL: &str = "redis";
 /// The program with the other engines.
 const RIVALS: &str = "sinter-rivals";
 
-/// What to study. `sinter study list` lists the studies.
+/// The study to run. `sinter study list` lists the studies.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub struct StudyFlags {
@@ -105,7 +105,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
     let mut watch = Watch::new(&study);
     let conducted = conduct(&study, &folder, &runner, &stop, &mut |event| watch.see(&event))?;
     watch.end();
-    // Somebody may have archived finished runs meanwhile.
+    // Another process may have archived finished runs meanwhile.
     let (folder, _) = Folder::open(folder.path())?;
     let results = Results::read(&study, &folder)?;
     let findings = judge(&study, &results);
@@ -131,7 +131,7 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
 }
 
 impl StudyFlags {
-    /// The study, with its folder if it was begun.
+    /// The requested study, with its folder if it is resumed.
     fn asked(&self) -> Result<(Option<Folder>, Study), Ended> {
         if self.resume { self.go_on().map(|(folder, study)| (Some(folder), study)) } else { Ok((None, self.study()?)) }
     }
@@ -140,7 +140,7 @@ impl StudyFlags {
         self.output.clone().unwrap_or_else(|| default_output(&study.name, study.scale))
     }
 
-    /// What was begun decides; flags that say otherwise are wrong, not ignored.
+    /// Loads the study to resume. Flags that contradict it are errors.
     fn go_on(&self) -> Result<(Folder, Study), Ended> {
         let scale = self.scale()?;
         let named = self.name.as_ref().map(|name| default_output(name, Some(scale.unwrap_or(Scale::Small))));
@@ -185,7 +185,7 @@ impl StudyFlags {
         Ok(catalogue::study(name, scale.unwrap_or(Scale::Small), &request)?.only(&self.only)?)
     }
 
-    /// Asked of the kernel only where it matters: the answer takes cgroups.
+    /// The limits of the kernel, looked up only for studies that depend on them, as it takes cgroups.
     fn permits(&self) -> Permits {
         let least = self.name.as_deref().and_then(catalogue::least_memory);
         least.map_or_else(Permits::all, |least| Permits {
@@ -195,7 +195,7 @@ impl StudyFlags {
         })
     }
 
-    /// Looked for only where it matters.
+    /// The servers on this machine, looked up only for studies of servers.
     fn servers(&self, directory: &Path) -> Result<Servers, Ended> {
         match (self.name.as_deref().is_some_and(catalogue::has_servers), &self.redis) {
             (true, redis) => Servers::here(redis.as_deref(), directory).map_err(|what| Ended::usage(format!("--redis: {what}"))),
@@ -221,7 +221,7 @@ impl StudyFlags {
     }
 }
 
-/// The workload of a name, or else of a file. A file has its size.
+/// The named workload, or one read from a file, which defines its size.
 fn named_or_read(workload: &Path, scale: Option<Scale>) -> Result<Workload, Ended> {
     let named = workload.to_str().and_then(|name| catalogue::named_workload(name, scale.unwrap_or(Scale::Small)));
     match (named, scale) {
@@ -231,7 +231,7 @@ fn named_or_read(workload: &Path, scale: Option<Scale>) -> Result<Workload, Ende
     }
 }
 
-/// Whether the server of a cell is this program.
+/// Whether a cell's server is the program at this path.
 fn names(cell: &Cell, program: &Path) -> bool {
     let whole = std::path::absolute(program).ok();
     cell.settings.server.as_ref().is_some_and(|server| server.program.is_some() && server.program == whole)

@@ -1,4 +1,4 @@
-//! `sinter import` and `sinter export`: from and to the files of Redis servers.
+//! `sinter import` and `sinter export`: reading and writing the files of Redis servers.
 
 use crate::ended::Ended;
 use crate::serve;
@@ -41,7 +41,7 @@ pub struct ImportFlags {
     memory: Option<u64>,
 }
 
-/// What to export. Exit code 0: done; 1: failed; 2: the request was wrong.
+/// The export to make. Exit code 0: done; 1: failed; 2: the request was wrong.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub struct ExportFlags {
@@ -59,7 +59,7 @@ pub struct ExportFlags {
     rdb_version: Version,
 }
 
-/// The exit code of an import that has left something out.
+/// Exit code of an import that has left something out.
 const INCOMPLETE: u8 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -105,7 +105,7 @@ pub fn import(flags: &ImportFlags) -> Result<ExitCode, Ended> {
     Ok(if report.left_out > 0 { ExitCode::from(INCOMPLETE) } else { ExitCode::SUCCESS })
 }
 
-/// Opens the data without what an import has left that was cut short; says whether there was one.
+/// Opens the data without the remains of an interrupted import; returns whether there were any.
 fn open(store: Arc<dyn Store>, flags: &ImportFlags) -> Result<(Keyspace, bool), Ended> {
     let settings = serve::settings(flags.memory.unwrap_or(0), 0)?;
     Keyspace::open_abandoning(store, &settings, serve::seed()?).map_err(serve::failed)
@@ -143,10 +143,10 @@ fn tell(report: &Report, path: &Path, dir: &Path) -> io::Result<()> {
 /// Runs the command.
 ///
 /// # Errors
-/// A directory without data; a target that is there already; failures of the medium.
+/// A directory without data; a target that exists already; failures of the medium.
 pub fn export(flags: &ExportFlags) -> Result<ExitCode, Ended> {
     let store = require_database(&flags.dir)?;
-    // It is read only, but what a server writes meanwhile would take files away from under it.
+    // Only reading, but a server writing meanwhile would delete files that are being read.
     let _lock = store.lock()?;
     let mut keyspace = Keyspace::open_to_read(store).map_err(serve::not_opened(&flags.dir))?;
     keyspace.set_now(unix_ms());

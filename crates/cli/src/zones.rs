@@ -1,5 +1,5 @@
-//! `sinter zones`: volumes on zoned drives from outside. Every verb takes the drive for itself and opens the volume as a database would, so
-//! that what a crash left is put in order first; a drive that is in use is an error.
+//! `sinter zones`: tools for volumes on zoned drives. Each takes the drive exclusively and opens the volume as a database would, which
+//! first recovers from a crash; a drive in use is an error.
 
 mod backup;
 mod check;
@@ -20,7 +20,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use view::View;
 
-/// What to do with which drive: a zoned block device, such as /dev/nvme0n1, or the file or the device of an emulated one.
+/// The drive, and what to do with it: a zoned block device, such as /dev/nvme0n1, or the file or the device of an emulated one.
 #[derive(Debug, Args)]
 pub struct ZonesFlags {
     #[command(subcommand)]
@@ -46,7 +46,7 @@ enum Verb {
     Restore(backup::RestoreFlags),
 }
 
-/// What to show.
+/// The drive to look at, and the form of the output.
 #[derive(Debug, Args)]
 struct ShowFlags {
     /// The drive, also as zoned:DRIVE with options, as everywhere else.
@@ -60,7 +60,7 @@ struct ShowFlags {
 /// Runs the command.
 ///
 /// # Errors
-/// Drives that are none, have no volume or are in use; failures of a drive; output that cannot be written.
+/// Paths that are no drives, drives without a volume or in use; failures of a drive; output that cannot be written.
 pub fn run(flags: &ZonesFlags) -> Result<ExitCode, Ended> {
     match &flags.verb {
         Verb::Format(flags) => format::run(flags),
@@ -73,12 +73,12 @@ pub fn run(flags: &ZonesFlags) -> Result<ExitCode, Ended> {
     }
 }
 
-/// Reads the name of a drive.
+/// Parser of a drive's name.
 fn drive() -> impl TypedValueParser<Value = ZonedPlace> {
     PathBufValueParser::new().try_map(|path| ZonedPlace::of(&path))
 }
 
-/// The volume of a drive, for who only looks at it.
+/// Opens the volume of a drive, for commands that only read it.
 fn open(place: &ZonedPlace) -> Result<ZonedStore, Ended> {
     open_volume(&place.clone().quiet())
 }

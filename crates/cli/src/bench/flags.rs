@@ -260,7 +260,7 @@ impl BenchFlags {
     /// The workloads and their parameters.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// All errors in the flags.
     pub fn plan(&self) -> Result<(Vec<Workload>, BenchConfig), Vec<String>> {
         let config = BenchConfig {
             num: self.num,

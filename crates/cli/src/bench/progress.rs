@@ -1,4 +1,4 @@
-//! A progress line on a terminal; nothing elsewhere. It is drawn four times a second by a thread that reads the workers' counters.
+//! A progress line on a terminal, drawn four times a second by a thread that reads the workers' counters; nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sinter_lab::bench::Progress;
@@ -19,7 +19,7 @@ impl Line {
         Line { bar, ended: AtomicBool::new(false) }
     }
 
-    /// Draws until [`Line::end`]. Returns at once where nothing would be seen.
+    /// Draws until [`Line::end`]. Returns at once if stderr is no terminal.
     pub fn draw(&self, progress: &Progress) {
         let known = ProgressStyle::with_template("{msg:13} {bar:30} {human_pos}/{human_len} {per_sec} eta {eta}");
         let unknown = ProgressStyle::with_template("{msg:13} {spinner} {human_pos} {per_sec}");
@@ -42,7 +42,7 @@ impl Line {
         self.bar.finish_and_clear();
     }
 
-    /// Runs `print` while the line is out of the way.
+    /// Runs `print` while the line is hidden.
     pub fn beside<R>(&self, print: impl FnOnce() -> R) -> R {
         self.bar.suspend(print)
     }

@@ -1,5 +1,5 @@
-//! From flags to the settings of the database: a base (db_bench's defaults, budgets, a file, or what an existing database has), then the
-//! flags that were given.
+//! From flags to the settings of the database: a base (db_bench's defaults, budgets, a file, or the settings of an existing database), then
+//! the given flags.
 
 use super::flags::EngineFlags;
 use sinter_storage::store::{Medium, Temperature};
@@ -10,30 +10,30 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a database is opened with, and what the user should be told about it.
+/// Chosen settings of a database, and notes for the user.
 #[derive(Debug, Default)]
 pub struct Chosen {
     /// The database.
     pub database: DbSettings,
-    /// Its one family.
+    /// Settings of the database's only family.
     pub family: FamilySettings,
     /// Options of an OPTIONS file that have no effect here.
     pub notes: Vec<String>,
-    /// Tiers that are as slow as a medium.
+    /// Tiers that simulate a slow medium.
     pub slow: BTreeMap<Temperature, Medium>,
 }
 
-/// Codecs that are not built in, by all their names,
+/// Codecs that are not built in, by all their names.
 const REPLACED: [&str; 4] = ["lz4hc", "xpress", "klz4hccompression", "kxpresscompression"];
-/// and what becomes of them, as of those in OPTIONS files.
+/// Note about their replacement, as for those in OPTIONS files.
 const OTHER_CODEC: &str = "this codec is not built in: lz4 is used instead";
 /// db_bench's word for "the codec's own level".
 const DEFAULT_LEVEL: i32 = 32_767;
 
-/// The settings that the flags ask for; `stored`: those of the database, if it is there already and goes on as it is.
+/// The settings that the flags ask for. `stored`: the settings of an existing database that is kept.
 ///
 /// # Errors
-/// Everything that is wrong, one line each.
+/// All errors, one line each.
 pub fn choose(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, Vec<String>> {
     let mut chosen = base(flags, stored)?;
     let mut complaints = Vec::new();
@@ -67,7 +67,7 @@ fn base(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, Vec<St
         let memory = flags.memory.as_deref().map(parse_bytes).transpose().map_err(|what| vec![format!("memory: {what}")])?;
         let budgets = Budgets { memory, space_amplification: flags.space_amplification };
         Settings::new(budgets).validate()?;
-        // What an existing database has stays, but for what follows from the budgets.
+        // An existing database keeps its settings, except those that follow from the budgets.
         let mut chosen = plain(stored.unwrap_or(&Settings::default()));
         budgets.set_db(&mut chosen.database);
         budgets.set_family(&mut chosen.family);
@@ -76,7 +76,7 @@ fn base(flags: &EngineFlags, stored: Option<&Settings>) -> Result<Chosen, Vec<St
     Ok(stored.map_or_else(db_bench_defaults, plain))
 }
 
-/// A slow tier that will stay empty for long.
+/// A note if a slow tier will stay empty for long.
 fn note_of_order(chosen: &Chosen) -> Option<String> {
     let family = &chosen.family;
     let sinks = family.preclude_last_level_data_seconds.is_on() && chosen.database.tiers.named().next().is_some();
@@ -87,7 +87,7 @@ fn note_of_order(chosen: &Chosen) -> Option<String> {
     })
 }
 
-/// What db_bench 7.8 runs with if no flag is given (its cache is 8 MiB; later versions have 32).
+/// db_bench 7.8's settings if no flag is given (its cache is 8 MiB; later versions have 32).
 fn db_bench_defaults() -> Chosen {
     let family = FamilySettings {
         bloom_bits_per_key: 0.0,
@@ -101,7 +101,7 @@ fn db_bench_defaults() -> Chosen {
     Chosen { database, family, ..Chosen::default() }
 }
 
-/// RocksDB's `max_total_wal_size` of 0.
+/// The limit that RocksDB's `max_total_wal_size` of 0 stands for.
 fn wal_limit(family: &FamilySettings) -> u64 {
     family.write_buffer_size.saturating_mul(family.max_write_buffer_number as u64).saturating_mul(4)
 }
@@ -123,7 +123,7 @@ fn apply_database(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String
         );
     }
     if [&flags.cache_size, &flags.write_buffer_size, &flags.db_write_buffer_size].iter().any(|size| size.is_some()) {
-        // Sizes that are given stay.
+        // Explicit sizes are not changed later.
         database.memory_budget = 0;
     }
     let named = [
@@ -198,7 +198,7 @@ fn apply_zero_is_default(flags: &EngineFlags, is_stored: bool, chosen: &mut Chos
     let value = |flag: &Option<String>| flag.clone().filter(|text| text.parse() != Ok(0u64));
     let asked_for_zero = |flag: &Option<String>| flag.is_some() && value(flag).is_none();
     let by_default = flags.options_file.is_none() && flags.settings.is_none() && flags.memory.is_none();
-    // An existing database keeps what it has, unless that follows from what is given.
+    // An existing database keeps its settings, except those that follow from a given flag.
     let follows = |given: &[&Option<String>]| by_default && (!is_stored || given.iter().any(|flag| flag.is_some()));
     for (name, flag, zero) in [
         ("size_ratio", &flags.universal_size_ratio, u64::from(defaults.size_ratio)),
@@ -236,7 +236,7 @@ fn apply_zero_is_default(flags: &EngineFlags, is_stored: bool, chosen: &mut Chos
     Ok(())
 }
 
-/// Directories of tiers, and media that they are to be as slow as.
+/// Sets the directories of tiers, and the media that they simulate.
 fn apply_tiers(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), String> {
     if !flags.tier.is_empty() {
         chosen.database.set("tiers", &flags.tier.join(", "))?;
@@ -297,7 +297,7 @@ fn apply_compression(flags: &EngineFlags, chosen: &mut Chosen) -> Result<(), Str
     Ok(())
 }
 
-/// Changes those entries of the list that `flag` is for: there must be one.
+/// Changes the entries of the codec list that `flag` applies to; an error if there is none.
 fn of_codecs(
     family: &mut FamilySettings,
     flag: &str,
@@ -312,7 +312,7 @@ fn of_codecs(
     Ok(())
 }
 
-/// The list of codecs that `flag` changes: there must be one.
+/// The codec list that `flag` changes; an error if compression is auto.
 fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec<Compression>, String> {
     match &mut family.compression {
         Codecs::Fixed(list) => Ok(list),
@@ -320,8 +320,8 @@ fn by_hand<'a>(family: &'a mut FamilySettings, flag: &str) -> Result<&'a mut Vec
     }
 }
 
-/// A list as in settings files, with blanks or commas between the entries, so that these can have options (`zstd:3:dict=16KiB`), one entry
-/// alone included; or as in OPTIONS files, with colons between the names.
+/// Parses a codec list. Entries with blanks or commas between them, as in settings files, can have options (`zstd:3:dict=16KiB`), as can a
+/// single entry; entries with colons between them, as in OPTIONS files, are names only.
 fn per_level(list: &str) -> Result<Codecs, String> {
     let is_blank = |c: char| c == ',' || c.is_whitespace();
     let short = |entry: &str| {
@@ -329,7 +329,7 @@ fn per_level(list: &str) -> Result<Codecs, String> {
         short_name(name) + options
     };
     if !list.trim().contains(is_blank) {
-        // A codec with its options, or several.
+        // One codec with options, or several names.
         let one = codec(&short(list.trim()));
         return Ok(Codecs::Fixed(one.map_or_else(|_| list.split(':').map(codec).collect(), |one| Ok(vec![one]))?));
     }

@@ -1,5 +1,5 @@
-//! `sinter inspect PATH compression`: the codecs of each level, from the tables themselves. What the engine chose and why stands in the
-//! properties of the tables that it chose for; the newest of a level tells what it thought when it began that one, which is said, too.
+//! `sinter inspect PATH compression`: the codecs of each level, read from the tables. If the engine chose the codec, a table's properties
+//! have the reason; the newest table of a level has the latest one, which is shown.
 
 use super::Shown;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 struct Group {
     tables: u64,
     bytes: u64,
-    /// Data blocks before compression.
+    /// Bytes of data blocks before compression.
     raw_bytes: u64,
 }
 
@@ -27,20 +27,20 @@ impl Group {
     }
 }
 
-/// One level: its tables by codec, which of them cannot be read, and why the newest has its codec.
+/// A level: its tables by codec, unreadable tables, and the newest one.
 #[derive(Debug, Default)]
 struct Level {
     groups: BTreeMap<&'static str, Group>,
-    /// Numbers of tables, with what is wrong.
+    /// Numbers of tables, with the errors.
     unreadable: Vec<(u64, String)>,
     newest: Newest,
 }
 
-/// The newest table of a level that can be read.
+/// The newest readable table of a level.
 #[derive(Debug, Default)]
 struct Newest {
     number: u64,
-    /// When it was begun, unix seconds.
+    /// When writing the table began, unix seconds.
     begun: u64,
     chosen: String,
 }
@@ -54,7 +54,7 @@ impl Level {
         let group = self.groups.entry(properties.codec.name()).or_default();
         group.tables += 1;
         group.bytes += info.bytes;
-        // A damaged manifest and table may claim anything.
+        // A damaged manifest or table may have any number.
         group.raw_bytes = group.raw_bytes.saturating_add(properties.raw_block_bytes);
         if info.number >= self.newest.number {
             self.newest = Newest { number: info.number, begun: properties.created, chosen: properties.chosen };
@@ -88,7 +88,7 @@ impl Level {
     }
 }
 
-/// A table that is damaged or missing hides only itself.
+/// The properties of a table. A damaged or missing table hides only itself.
 fn properties(store: &dyn Store, state: &State, cache: &Arc<Cache>, info: &Arc<TableInfo>) -> Result<TableProperties, Error> {
     Table::open(store, state.db, Arc::clone(info), cache)?.properties()
 }

@@ -1,7 +1,7 @@
-//! `sinter inspect PATH tiers`: each directory of a database, the primary one first. What lies there and how old it is stands in the
-//! manifest; what a read costs is measured by reading a few blocks past the page cache. How hot it is knows the process that has the
-//! database open (the property `sinterdb.tiers`); what that noted last stands in the manifest, too. Why data is above the last level or on
-//! it says each family's setting, or, where the engine chose the age, the newest table that it chose for.
+//! `sinter inspect PATH tiers`: each directory of a database, the primary one first. Contents and ages are in the manifest; the cost of a
+//! read is measured by reading a few blocks past the page cache. The heat of a tier is known to the process that has the database open (the
+//! property `sinterdb.tiers`); the manifest has its last record of it. Why data is above the last level or on it follows from each family's
+//! settings or, if the engine chose the age, from the newest table that it was chosen for.
 
 use super::{Shown, Stores, plain};
 use crate::store::escape_whole;
@@ -20,19 +20,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MIB: f64 = 1_048_576.0;
-/// Ages, seconds, at which bytes are told apart: a minute, an hour, a day, a week, thirty days.
+/// Limits between classes of age, seconds: a minute, an hour, a day, a week, thirty days.
 const AGES: [u64; 5] = [60, 3_600, 86_400, 604_800, 2_592_000];
-/// Reads by which the cost of one is measured, and their size.
+/// Number of reads that measure the cost of one, and their size in bytes.
 const READS: u64 = 32;
 const BLOCK: u64 = 4096;
 
-/// A table: where it lies, and how warm it should be by now.
+/// A table with its tier, and the temperature that it should have by now.
 struct Placed<'a> {
     table: &'a TableInfo,
-    /// `None`: it is in no store.
+    /// The tier that has the table; `None`: no store has it.
     place: Option<Temperature>,
     wanted: Temperature,
-    /// As cold it may be as well, and is not moved: it may have sunk to the last level although it is young.
+    /// A colder temperature that is accepted as well: young data may have been compacted into the last level.
     sunk: Temperature,
 }
 
@@ -42,19 +42,19 @@ impl Placed<'_> {
     }
 }
 
-/// What lies in one store.
+/// Contents of a store.
 #[derive(Default)]
 struct Contents {
     tables: u64,
     bytes: u64,
     other_files: u64,
     other_bytes: u64,
-    /// Unix seconds; 0: not known.
+    /// Time of the oldest write, unix seconds; 0: unknown.
     oldest: u64,
     newest: u64,
-    /// Bytes by the newest write of each table: up to each of [`AGES`], older, not known.
+    /// Bytes by the newest write of each table: up to each of [`AGES`], older, unknown.
     by_age: [u64; AGES.len() + 2],
-    /// Tables and bytes by how warm they were when they were written.
+    /// Tables and bytes by the temperature at which they were written.
     by_temperature: BTreeMap<Temperature, (u64, u64)>,
 }
 
@@ -83,23 +83,23 @@ impl Contents {
     }
 }
 
-/// How long reads of one block take, microseconds.
+/// Durations of reads of one block, microseconds.
 struct Cost {
     reads: usize,
-    /// All of them went past the page cache.
+    /// Whether all reads bypassed the page cache.
     past_cache: bool,
     mean: f64,
     most: f64,
 }
 
-/// Reads blocks here and there in the tables of a store, past the page cache where the medium lets us.
+/// Reads blocks spread over the tables of a store, past the page cache where the medium allows it.
 fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
     let clock = SystemClock::default();
     let blocks = tables.iter().map(|(_, bytes)| bytes / BLOCK).fold(0, u64::saturating_add);
     let (mut times, mut past_cache) = (Vec::new(), true);
     let mut buffer = vec![0; BLOCK as usize];
     for n in 0..READS.min(blocks) {
-        // Spread evenly, in an order that no disk could read ahead in.
+        // Spread evenly, in an order that defeats readahead.
         let mut at = (n * 13 % READS).saturating_mul(blocks) / READS;
         let (id, offset) = tables.iter().find_map(|(id, bytes)| {
             let here = bytes / BLOCK;
@@ -119,13 +119,14 @@ fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
     (!times.is_empty()).then(|| Cost { reads: times.len(), past_cache, mean, most: times.iter().copied().fold(0.0, f64::max) })
 }
 
-/// A family's settings, with what they leave to the tiers decided.
+/// A family's settings, completed for the database's tiers.
 fn settings_of(state: &State, family: &FamilyState) -> Option<Arc<FamilySettings>> {
     let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
     Some(Arc::new(settings).on_tiers(state.tiers.keys().copied()))
 }
 
-/// When what is kept from the last level begins, unix seconds; `None`: nothing is. What the engine chose is known to it alone: anything.
+/// Time since which writes are kept from the last level, unix seconds; `None`: none are. An age chosen by the engine is unknown here, so
+/// that any write may be (1).
 fn kept_since(state: &State, settings: &FamilySettings, now: u64) -> Option<u64> {
     settings.places_by_age().then_some(match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(age) => now.checked_sub(age).and_then(|at| at.checked_sub(1)).map_or(0, |limit| state.times.cut(limit).time),
@@ -149,7 +150,7 @@ fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
     list
 }
 
-/// What keeps data of a family from the last level; `None`: nothing does.
+/// Why data of a family is kept from the last level; `None`: it is not.
 fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> {
     let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
     let last = settings.last_level_by(state.tiers.keys().copied());
@@ -170,21 +171,21 @@ fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> 
     why.map(|why| why + &last.unwrap_or_default())
 }
 
-/// How hot the data of a store is.
+/// Heat of the data of a store.
 struct Heat {
     noted: TierHeat,
-    /// Percent of the gets that tables answered.
+    /// Percentage of the gets that tables served.
     share: f64,
 }
 
-/// `None`: nothing was noted. What another run of the database noted of another set of stores does not count.
+/// The heat of a store; `None`: there is no record. Records of other stores from another run of the database do not count.
 fn heat(state: &State, temperature: Temperature) -> Option<Heat> {
     let noted = *state.heat.get(&temperature)?;
     let all: f64 = state.heat.values().filter(|heat| heat.until == noted.until).map(|heat| heat.answered as f64).sum();
     (all > 0.0).then(|| Heat { noted, share: 100.0 * noted.answered as f64 / all })
 }
 
-/// The time as the database has it: by its newest sample, where the clock went back since.
+/// The current time, or that of the database's newest sample if the clock was set back since.
 fn now(state: &State) -> u64 {
     SystemClock::default().unix_seconds().max(state.times.newest().map_or(0, |(_, time)| time))
 }
@@ -214,7 +215,7 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     }
     for (temperature, error) in &stores.problems {
         let (name, what) = (temperature.name(), plain(error));
-        // Most errors begin with the tier.
+        // Most errors begin with the name of the tier.
         let what = what
             .strip_prefix("tier ")
             .and_then(|what| what.strip_prefix(name))
@@ -228,7 +229,7 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     let (elsewhere, bytes) =
         tables.iter().filter(is_elsewhere).fold((0u64, 0u64), |(n, sum), p| (n + 1, sum.saturating_add(p.table.bytes)));
     let unseen = tables.iter().filter(|placed| placed.place.is_none()).count();
-    // Nobody knows what lies on a tier that cannot be looked at.
+    // Tables on an unreadable tier are unknown, not missing.
     let missing = if stores.problems.is_empty() { unseen } else { 0 };
     if elsewhere > 0 {
         let what = "do not lie where they belong by now: they wait to be moved, or found no room";
@@ -256,13 +257,13 @@ fn age(time: u64, now: u64) -> String {
     if time == 0 { "unknown".into() } else { format!("{} ago", span(now.saturating_sub(time))) }
 }
 
-/// A duration in the form of settings, which leaves out the unit of seconds.
+/// A duration in the form of settings, but with the unit of seconds, which these omit.
 fn with_unit(seconds: u64) -> String {
     let text = format_seconds(seconds);
     if text.ends_with(|last: char| last.is_ascii_digit()) { text + "s" } else { text }
 }
 
-/// A duration as people say it: its two largest units.
+/// A duration for people: its two largest units.
 fn span(seconds: u64) -> String {
     let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);
@@ -277,7 +278,7 @@ fn span(seconds: u64) -> String {
     parts.join(" ")
 }
 
-/// A store that was looked at.
+/// A store with the figures to show.
 struct Looked<'a> {
     temperature: Temperature,
     /// A directory, or a zoned drive.

@@ -1,4 +1,4 @@
-//! The views: each makes its text and its JSON from the same data.
+//! The views: each makes text and JSON from one set of data.
 
 use super::{Page, Shown, Stores};
 use crate::ended::Ended;
@@ -15,7 +15,7 @@ use sinterdb::internal::wal::{LogEnd, read_log, survey_log, walk_log};
 use std::fmt::Write as _;
 
 const MIB: f64 = 1_048_576.0;
-/// Bytes that are shown of a log record that cannot be read.
+/// Bytes shown of an unreadable log record.
 const PREVIEW: usize = 48;
 
 /// Appends one line. Writing into a string cannot fail.
@@ -68,8 +68,8 @@ pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Res
     Ok(Shown { text, json })
 }
 
-/// From the bytes of files to those that zones hold: what the ledger of a running database (`sinter bench`) says of writing, this says of
-/// what came of it.
+/// Bytes of files compared with bytes in zones: the result of all writing so far, which the ledger of a running database (`sinter bench`)
+/// accounts for by cause.
 pub(super) fn zones(stores: &Stores) -> Result<Shown, Ended> {
     let primary = stores.each.first().map(|(_, store)| store);
     let now = primary.and_then(|store| store.beneath()).ok_or_else(|| Ended::usage("the database does not lie on a zoned drive"))?.zones;
@@ -140,7 +140,7 @@ pub(super) fn table(store: &dyn Store, state: &State, number: u64) -> Result<Sho
     Ok(Shown { text, json })
 }
 
-/// How many samples of the time there are, with the first and the last.
+/// Number of time samples, with the first and the last one.
 fn times_text(times: &TimeMap) -> String {
     let ends = times.samples().first().zip(times.newest());
     let ends = ends.map(|(old, new)| format!(", seq {} at {} to seq {} at {}", old.0, old.1, new.0, new.1));
@@ -151,7 +151,7 @@ fn times_json(times: &TimeMap) -> Value {
     times.samples().iter().map(|(seq, unix)| json!({ "seq": seq, "unix_seconds": unix })).collect()
 }
 
-/// The properties that say more than the manifest's line about the table does.
+/// Properties of a table that the manifest does not have.
 fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
     vec![
         ("format_version", properties.format_version.into()),
@@ -216,7 +216,7 @@ pub(super) fn log(store: &dyn Store, state: &State, number: u64, page: Page) -> 
     Ok(Shown { text, json: json!({ "file": id.to_string(), "records": records, "next": next, "all": all, "end": end_json(&log.end) }) })
 }
 
-/// RocksDB's word for a kind of operation.
+/// RocksDB's name for a kind of operation.
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Delete => "delete",
@@ -228,7 +228,7 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// What follows the key: the end of a range, or the length of a value.
+/// A line for an operation. Behind the key comes the end of the range or the length of the value.
 fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String {
     let Operation { family, kind, key, value } = operation;
     let family = state.families.get(family).map_or_else(|| format!("family {family} (dropped)"), |f| format!("{:?}", f.name));

@@ -1,4 +1,4 @@
-//! What a study says while it runs and when it ends.
+//! Output of a study while it runs and when it ends.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sinter_lab::run::RunRecord;
@@ -11,27 +11,27 @@ use sinter_lab::study::plan::Study;
 use std::io::{ErrorKind, IsTerminal, Result, Write, stderr, stdout};
 use std::path::Path;
 
-/// The studies there are.
+/// Lists all studies.
 pub fn list(studies: &[Entry]) -> Result<()> {
     studies.iter().try_for_each(|study| writeln!(stdout(), "{}: {}", study.name, study.asks))
 }
 
-/// What cannot be run here.
+/// Prints which parts of a study cannot run on this machine.
 pub fn left_out(study: &Study) -> Result<()> {
     study.left_out.iter().try_for_each(|what| writeln!(stdout(), "left out: {what}"))
 }
 
-/// A line per finished run on stdout, and on a terminal a bar below.
+/// Progress: a line per finished run on stdout, and a bar below on a terminal.
 pub struct Watch<'a> {
     study: &'a Study,
     bar: ProgressBar,
     total: usize,
-    /// That limits do not hold was told.
+    /// Whether the warning that limits do not hold was printed.
     told: bool,
 }
 
 impl<'a> Watch<'a> {
-    /// For the runs of a study.
+    /// Progress of the runs of a study.
     pub fn new(study: &'a Study) -> Self {
         let total = study.runs().len();
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new(total as u64) } else { ProgressBar::hidden() };
@@ -64,7 +64,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Write amplification of what the cell measures, and space amplification, which is its price.
+    /// Write amplification, as the cell measures it, and space amplification, which is its price.
     fn amplifications(&self, cell: &str, engine: &str, record: &RunRecord) -> String {
         let measures = || self.study.cell(cell, engine).map(|cell| &cell.measures).into_iter().flatten();
         let list = |metric: Metric| {
@@ -76,7 +76,7 @@ impl<'a> Watch<'a> {
         if lists.is_empty() { "finished".to_string() } else { lists.join("; ") }
     }
 
-    /// Says once in a study that what was asked for is not what was measured.
+    /// Warns, once per study, that the requested limits do not hold.
     fn complain(&mut self, complaint: Option<&str>) {
         if let Some(complaint) = complaint.filter(|_| !self.told) {
             self.told = true;
@@ -85,18 +85,18 @@ impl<'a> Watch<'a> {
     }
 
     fn line(&self, number: usize, engine: &str, cell: &str, what: &str) {
-        // Nobody reads it: the results are in the folder anyway.
+        // A closed stdout is ignored: the results are in the folder anyway.
         let print = || writeln!(stdout(), "{:>4}/{} {engine:8} {cell}: {what}", number + 1, self.total).unwrap_or(());
         self.bar.suspend(print);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// The verdicts with what led to them.
+/// Prints the verdicts, each with its comparisons.
 pub fn findings(findings: &[Finding]) -> Result<()> {
     let mut out = stdout().lock();
     for finding in findings {
@@ -138,7 +138,7 @@ pub fn table(rows: &[Row]) -> Result<()> {
     writeln!(out, "Means, intervals at 95 %. *: no other row of the engine is as good in write amplification, space, memory and speed.")
 }
 
-/// A table that the report made; nothing if no run was finished.
+/// Prints a table of the report; nothing if no run was finished.
 pub fn made(file: &Path) -> Result<()> {
     match std::fs::read_to_string(file) {
         Ok(text) => write!(stdout(), "\n{text}"),
@@ -152,7 +152,7 @@ fn with_interval(summary: &Summary) -> String {
     format!("{:.2}{interval}", summary.mean)
 }
 
-/// How it ended, where the report is, and how to go on.
+/// Prints the result of the study, the path of its report, and how to resume it.
 pub fn end(conducted: &Conducted, total: usize, page: &Path, folder: &Path) -> Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "\n{} of {total} runs finished; report: {}", conducted.finished, page.display())?;

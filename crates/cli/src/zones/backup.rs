@@ -1,4 +1,4 @@
-//! `sinter zones backup` and `sinter zones restore`: all files of a volume in a directory, and back.
+//! `sinter zones backup` and `sinter zones restore`: copying all files of a volume to a directory, and back.
 
 use super::view::human;
 use crate::check::{Verified, describe, describe_cut, has_tiers, verify_any};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What to copy where.
+/// The drive to copy, and the directory for the copy.
 #[derive(Debug, Args)]
 pub struct BackupFlags {
     /// The drive, also as zoned:DRIVE with options.
@@ -23,7 +23,7 @@ pub struct BackupFlags {
     directory: PathBuf,
 }
 
-/// What to restore where.
+/// The backup to restore, and the drive to restore it to.
 #[derive(Debug, Args)]
 pub struct RestoreFlags {
     /// Directory of the backup.
@@ -36,7 +36,7 @@ pub struct RestoreFlags {
     force: bool,
 }
 
-/// Of the directory: a wrong request, or damage.
+/// The error for a directory: a wrong request, or damage.
 fn wrong(error: StoreError) -> Ended {
     match error.source.kind() {
         ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => Ended::Usage(error.source.to_string()),
@@ -51,8 +51,8 @@ fn say(backup: &Backup, what: &str, drive: &Path, directory: &Path) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies a volume into a directory and verifies the copy as the database that it is. Damage is copied as it is, and is the end of it:
-/// the list that makes a backup of the copy is not written.
+/// Copies a volume into a directory and verifies the copy as a database. Damage is copied as it is, but then the list that marks the copy
+/// as a backup is not written.
 pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     let store = super::open(&flags.drive)?;
     let (drive, directory) = (&flags.drive.drive, &flags.directory);
@@ -78,13 +78,13 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Says what opening the copy would cut. A crash leaves such ends as well, so a copy with one is a backup.
+/// Prints the cuts that opening the copy would make. A crash leaves such ends as well, so a copy with one is still a backup.
 fn tell_cuts(cuts: &[Cut]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     cuts.iter().try_for_each(|cut| writeln!(out, "{}", describe_cut(cut)))
 }
 
-/// Damage and cuts of the files in a directory. What lies on tiers elsewhere is no part of a copy.
+/// Damage and cuts of the files in a directory. Files on other tiers are not part of a copy.
 fn verify_copy(store: &Arc<DirStore>) -> Result<Verified, Ended> {
     let there: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
     let has_tiers = there.iter().any(|id| id.kind == FileKind::Manifest) && has_tiers(&**store)?;
@@ -111,7 +111,7 @@ pub fn restore(flags: &RestoreFlags) -> Result<ExitCode, Ended> {
         return Ok(ExitCode::FAILURE);
     }
     let (mut place, drive) = (flags.drive.clone().quiet(), &flags.drive.drive);
-    // How a volume is run is not kept on it, and a policy that refuses files would keep these from a drive that has room for them.
+    // Options are not stored on a volume, and an allocation policy that refuses files would fail although the drive has free space.
     place.options.fallback = true;
     let failed = |error: StoreError| drive_error(drive, error);
     let fit = place.fit(&backup.lengths()).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `sinter zones check`: everything that can be wrong with a volume, from the drive's states to the database's blocks.
+//! `sinter zones check`: verifies a volume, from the drive's states to the database's blocks.
 
 use super::view::View;
 use crate::check::{CUTS, Verified, as_json, cuts_as_json, describe, describe_cut, exit_code, verify_any};
@@ -11,15 +11,15 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const READ: usize = 1 << 20;
 
-/// What was found.
+/// Findings of a check.
 #[derive(Default)]
 struct Found {
-    /// About metadata, zones and files: sentences.
+    /// Findings about metadata, zones and files: sentences.
     volume: Vec<String>,
-    /// About the database.
+    /// Findings about the database.
     database: Verified,
     files: usize,
 }
@@ -54,7 +54,7 @@ fn look(place: &ZonedPlace) -> Result<Found, Ended> {
     let drive = &place.drive;
     let store = match place.clone().quiet().open() {
         Ok(store) => Arc::new(store),
-        // Damage that keeps the volume from opening is the one damage that can be named then.
+        // Damage that keeps the volume from opening is the only damage that can be named.
         Err(error) if error.source.kind() == ErrorKind::InvalidData => {
             return Ok(Found { volume: vec![error.source.to_string()], ..Found::default() });
         }
@@ -64,12 +64,12 @@ fn look(place: &ZonedPlace) -> Result<Found, Ended> {
     let mut found = Found { volume: store.check().map_err(sinterdb::Error::from)?, files: view.files.len(), ..Found::default() };
     match verify_any(Arc::clone(&store) as Arc<dyn Store>) {
         Ok(verified) => found.database = verified,
-        // It stands beside what is known of the volume, which may be the reason.
+        // The error is listed beside the findings about the volume, which may be its cause.
         Err(Ended::Failed(error)) => found.volume.push(format!("the database cannot be read: {error:#}")),
         Err(ended) => return Err(ended),
     }
     if !view.files.iter().any(|file| file.id.kind == FileKind::Manifest) {
-        // Nothing says what the bytes of most files should be; they are there, at least.
+        // Most files have no checksum outside of a database; reading them shows at least that they are there.
         let named = |id: FileId| found.database.damages.iter().any(|damage| damage.file == id.to_string());
         let files = view.files.iter().filter(|file| !named(file.id));
         found.volume.extend(files.filter_map(|file| unreadable(&store, file.id)));
@@ -77,7 +77,7 @@ fn look(place: &ZonedPlace) -> Result<Found, Ended> {
     Ok(found)
 }
 
-/// Why a file cannot be read, if it cannot.
+/// Why a file cannot be read; `None`: it can.
 fn unreadable(store: &ZonedStore, id: FileId) -> Option<String> {
     let read = || -> Result<(), StoreError> {
         let file = Store::open(store, id)?;

@@ -13,22 +13,22 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Limits of an emulated drive if nothing is said: those of an Ultrastar DC ZN540.
+/// Default limits of an emulated drive: those of an Ultrastar DC ZN540.
 const PLACES: u32 = 14;
 
-/// More zones than any drive has.
+/// Zones of a drive, at most: more than any drive has.
 const ZONES_MOST: u32 = 1 << 20;
 
-/// With fewer active zones everything shares some.
+/// Number of active zones below which purposes share zones.
 const ACTIVE_ENOUGH: u32 = 6;
 
-/// What `--emulate` takes.
+/// The form of `--emulate`.
 const FORM: &str = "FILE|DEVICE,ZONESxSIZE[,capacity=SIZE][,open=N][,active=N][,block=SIZE]";
 
-/// As drives and kernels say it that have no limit: `max_active_zones` in sysfs is 0 then, and MAR all ones.
+/// Numbers that stand for no limit, as in drives and kernels: `max_active_zones` in sysfs is 0 then, and MAR all ones.
 const UNLIMITED: [u32; 2] = [0, u32::MAX];
 
-/// Where to make a volume.
+/// The drive on which to make a volume.
 #[derive(Debug, Args)]
 pub struct FormatFlags {
     /// A zoned block device, such as /dev/nvme0n1, or an emulated drive: its file or its device.
@@ -88,7 +88,7 @@ impl Emulated {
                 _ => return Err(wrong("no such option".into())),
             }
         }
-        // Sizes are said in round numbers, and zones are whole blocks.
+        // Sizes are often given in round numbers, and zones consist of whole blocks.
         let block = u64::from(geometry.block.max(1));
         for bytes in [&mut geometry.zone_size, &mut capacity] {
             *bytes -= *bytes % block;
@@ -96,21 +96,21 @@ impl Emulated {
                 return Err(format!("--emulate {text}: zones are whole blocks, and one is of {block} bytes; the form is {FORM}"));
             }
         }
-        // Who says one of both means it for the other as far as it has to follow.
+        // If only one of both limits is given, the other one is adjusted as far as necessary.
         let (open, active) = (geometry.max_open, geometry.max_active);
         match (said.contains(&"open"), said.contains(&"active")) {
             (false, true) => geometry.max_open = open.into_iter().chain(active).min(),
             (true, false) => geometry.max_active = active.zip(open).map(|(active, open)| active.max(open)),
-            // Without a limit of their own, no more are open than active.
+            // Without a limit of its own, the number of open zones is that of active ones.
             _ => geometry.max_open = open.or(active),
         }
         Ok(Emulated { file, geometry, capacity })
     }
 
-    /// Makes the drive. One that is there already is replaced only with `force`, as is anything on a device; any other file never.
+    /// Makes the drive. An existing one, or anything on a device, is replaced only with `force`; other files never.
     fn make(self, force: bool) -> Result<PathBuf, Ended> {
         let Emulated { file, geometry, capacity } = self;
-        // What a link leads to is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let file = if file.is_symlink() { std::fs::canonicalize(&file).unwrap_or(file) } else { file };
         let failed = |error: StoreError| drive_error(&file, error);
         let about = std::fs::metadata(&file);
@@ -141,13 +141,13 @@ impl Emulated {
     }
 }
 
-/// Whether a drive can be made, and be given a volume: to be known before what it replaces is gone.
+/// Checks that a drive and a volume of this shape can be made, before anything is replaced.
 fn check_shape(geometry: &Geometry, capacity: u64) -> Result<(), StoreError> {
     let drive = Emulator::memory(geometry.clone(), capacity)?;
     ZonedStore::check_shape(drive.geometry(), capacity)
 }
 
-/// What to tell of a drive that could not be made.
+/// The error for a drive that could not be made.
 fn kept_unless_forced(drive: &Path, error: StoreError) -> Ended {
     match error.source.kind() {
         ErrorKind::AlreadyExists => Ended::Usage(format!("{}; --force formats it all the same, and what is on it is lost", error.source)),
@@ -155,7 +155,7 @@ fn kept_unless_forced(drive: &Path, error: StoreError) -> Ended {
     }
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
     let place = match (&flags.drive, &flags.emulate) {
         (Some(place), _) => place.clone(),
@@ -164,7 +164,7 @@ pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
     };
     let formatted = format(&place, flags.force);
     if let (Err(_), Some(_)) = (&formatted, &flags.emulate) {
-        // Too small for a volume: nobody asked for a drive alone.
+        // Too small for a volume: the drive alone would be useless.
         let _ = Emulator::remove(&place.drive);
     }
     let view = formatted?;
@@ -183,14 +183,14 @@ pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
         writeln!(out, "only {active} zones may be active, so {what}: with {ACTIVE_ENOUGH} more could be stored")?;
     }
     if flags.emulate.is_some() {
-        // As it came to be: what was said may not have been whole blocks.
+        // The actual capacity: the given one may not have been whole blocks.
         let capacity = view.zones.first().map_or(0, |zone| zone.entry.capacity);
         writeln!(out, "a zone has {} bytes, of which {capacity} can be written", view.geometry.zone_size)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a volume on a drive and looks at it.
+/// Makes a volume on a drive and reads its state.
 pub(super) fn format(place: &ZonedPlace, force: bool) -> Result<View, Ended> {
     let made = place.clone().quiet().format(force);
     let store = made.map_err(|error| kept_unless_forced(&place.drive, error))?;

@@ -21,7 +21,7 @@ const ROW: usize = 64;
 /// Characters of a bar.
 const BAR: u64 = 32;
 
-/// What to draw, and how.
+/// The drive to draw, and the form of the drawing.
 #[derive(Debug, Args)]
 pub struct MapFlags {
     /// The drive, also as zoned:DRIVE with options.
@@ -53,7 +53,7 @@ impl MapFlags {
     }
 }
 
-/// Whether a file is one of those that a drive consists of.
+/// Whether a file belongs to a drive.
 fn is_of_drive(file: &Path, drive: &Path) -> bool {
     let place = |path: &Path| std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
     let mut states = std::fs::canonicalize(drive).unwrap_or_else(|_| drive.to_owned()).into_os_string();
@@ -61,7 +61,7 @@ fn is_of_drive(file: &Path, drive: &Path) -> bool {
     place(file).is_some_and(|place_of_file| [drive, Path::new(&states)].iter().any(|part| place(part) == Some(place_of_file)))
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub fn run(flags: &MapFlags) -> Result<ExitCode, Ended> {
     if let Some(file) = flags.output.as_deref().filter(|file| is_of_drive(file, &flags.drive.drive)) {
         return Err(Ended::usage(format!("--output {}: that is the drive", file.display())));
@@ -83,7 +83,7 @@ pub fn run(flags: &MapFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An overview with a character for each zone, what the characters mean, and a line for each zone with files.
+/// An overview with a character for each zone, a legend, and a line for each zone with files.
 fn text(view: &View) -> String {
     let mut out = view.headline() + "\n\n";
     for row in view.zones.chunks(ROW) {
@@ -118,7 +118,7 @@ fn text(view: &View) -> String {
     out
 }
 
-/// What a letter stands for: tables of all lifetimes and every tenth level share one.
+/// Meaning of a letter in the overview. Tables of all lifetimes and every tenth level share one.
 fn meaning(class: Class) -> String {
     match class {
         Class::Files(3.., _) => format!("tables of level {}", class.letter()),
@@ -126,7 +126,7 @@ fn meaning(class: Class) -> String {
     }
 }
 
-/// What of a zone lives, is dead and is not written. What there is of each shows.
+/// A bar of the live, dead and unwritten parts of a zone. A part that is not empty has at least one character.
 fn bar(zone: &Zone) -> String {
     let capacity = u128::from(zone.entry.capacity.max(1));
     let part = |bytes: u64| u64::try_from((u128::from(bytes) * u128::from(BAR)).div_ceil(capacity)).unwrap_or(BAR).min(BAR);

@@ -1,26 +1,26 @@
-//! The zones as a picture: a cell for each, filled from below with what lives (coloured by what the zone is for), what is dead, and what is
-//! not written; a bar at its left grows with its resets. As SVG alone, or as a page that needs nothing else.
+//! The zones as a picture: a cell for each, filled from below with live data (coloured by the zone's class), dead data, and unwritten
+//! space; a bar at its left grows with its resets. As SVG alone, or as a self-contained page.
 
 use super::tables::{df, rows};
 use super::view::{Class, View, Zone, human};
 use std::fmt::Write as _;
 
-/// A cell, pixels.
+/// Size of a cell and the gap between cells, pixels.
 const WIDTH: usize = 30;
 const HEIGHT: usize = 44;
 const GAP: usize = 4;
 
-/// Of an entry of the legend.
+/// Width of an entry of the legend, pixels.
 const LABEL: usize = 110;
 
-/// Of the bar that shows wear.
+/// Width of the bar that shows wear, pixels.
 const WEAR: usize = 4;
 
 const DEAD: &str = "#57606a";
 const UNWRITTEN: &str = "#eef0f3";
 const WORN: &str = "#a40e26";
 
-/// The colour of what lives in a zone.
+/// The colour of live data in a zone.
 fn colour(class: Class) -> &'static str {
     // From the top of the tree to its bottom: warm to cold.
     const LEVELS: [&str; 8] = ["#e36209", "#d4a72c", "#6f9e1f", "#2da44e", "#1b9e9e", "#218bff", "#0550ae", "#512a97"];
@@ -45,7 +45,7 @@ fn rect(out: &mut String, (x, y): (usize, usize), (width, height): (usize, usize
     }
 }
 
-/// So many of `whole` pixels as `part` is of `all`; at least one of what there is.
+/// `whole` pixels scaled by `part` of `all`; at least one if `part` is not 0.
 fn pixels(part: u64, all: u64, whole: usize) -> usize {
     let scaled = u128::from(part) * whole as u128 / u128::from(all.max(1));
     usize::try_from(scaled).unwrap_or(whole).max(usize::from(part > 0)).min(whole)
@@ -55,7 +55,7 @@ fn cell(out: &mut String, zone: &Zone, (x, y): (usize, usize), most_resets: u64)
     let _ = writeln!(out, "<g><title>{}</title>", escape(&zone.describe()));
     rect(out, (x, y), (WIDTH, HEIGHT), if zone.class == Class::Broken { colour(zone.class) } else { UNWRITTEN });
     let (entry, inside) = (&zone.entry, WIDTH - WEAR);
-    // What is written in a zone of metadata is all of it alive, or about to be overwritten as a whole.
+    // All written data of a metadata zone is live, or about to be overwritten as a whole.
     let live = if zone.class == Class::Metadata { entry.written } else { entry.live };
     let live = pixels(live, entry.capacity, HEIGHT);
     let dead = pixels(zone.dead, entry.capacity, HEIGHT).min(HEIGHT - live);
@@ -104,7 +104,7 @@ const STYLE: &str = "body{font:14px/1.5 system-ui,sans-serif;color:#24292f;max-w
     td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #d0d7de}td:first-child,th:first-child,td:nth-child(2),\
     th:nth-child(2){text-align:left}svg{max-width:100%;height:auto}";
 
-/// A page with the picture, where the space is, and every zone with files.
+/// A page with the picture, the use of space, and every zone with files.
 pub fn page(view: &View) -> String {
     let title = escape(&view.drive);
     let mut out =

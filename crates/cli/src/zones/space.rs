@@ -1,4 +1,4 @@
-//! Where the bytes of a drive are, and for what those are reserved that no file has: parts that add up to the drive.
+//! The use of a drive's bytes, and reservations of free ones: parts that add up to the drive.
 
 use sinter_storage::store::Store;
 use sinter_storage::store::zoned::{Shares, ZonedStore};
@@ -8,21 +8,22 @@ use sinterdb::internal::db::kept::{KeptBack, storable};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
     shares: Shares,
-    /// For what the collector moves.
+    /// Reserved for the collector's copies.
     collector: u64,
-    /// For logs and manifests, beside the zones that they have.
+    /// Reserved for logs and manifests, beyond the zones that they have.
     logs: u64,
-    /// For what memtables hold, in the log and in the tables of their flush.
+    /// Reserved for memtables: for their log and the tables of their flush.
     flushes: u64,
-    /// For compactions.
+    /// Reserved for compactions.
     compactions: u64,
-    /// For tables.
+    /// Available for tables.
     pub available: u64,
     /// Bytes of live tables that a database with the default settings can hold on the volume and overwrite, if it is empty.
     pub storable: u64,
 }
 
-/// The share of it that is left where few zones may be active: logs and manifests lie among tables then and keep zones from being emptied.
+/// The part of `storable` that remains if few zones may be active: logs and manifests then lie among tables and keep zones from being
+/// emptied.
 fn shared(storable: u64, max_active: Option<u32>) -> u64 {
     match max_active {
         Some(..=3) => storable / 6,
@@ -33,7 +34,7 @@ fn shared(storable: u64, max_active: Option<u32>) -> u64 {
 }
 
 impl Space {
-    /// Of a volume; `free` is what files can take.
+    /// The space of a volume; `free`: bytes that files can take.
     pub fn of(store: &ZonedStore, free: u64) -> Self {
         let (shares, unit) = (store.shares(), store.unit());
         let kept = KeptBack::by_default(free + shares.tables, unit, shares.pinned).within(free + shares.tables);
@@ -51,7 +52,7 @@ impl Space {
         Space { shares, collector, logs, flushes, compactions, available: left, storable }
     }
 
-    /// Name, name for programs, and bytes of each part.
+    /// Name, JSON name, and bytes of each part.
     pub fn parts(&self) -> [(&'static str, &'static str, u64); 10] {
         let Space { shares, .. } = self;
         [
@@ -73,7 +74,7 @@ impl Space {
         self.shares.total()
     }
 
-    /// Bytes that are reserved.
+    /// Bytes reserved in all.
     pub fn reserved(&self) -> u64 {
         self.collector + self.logs + self.flushes + self.compactions
     }

@@ -1,4 +1,4 @@
-//! `sinter zones df` and `sinter zones dump`: where the space is, and all metadata, as text and as JSON.
+//! `sinter zones df` and `sinter zones dump`: the use of space, and all metadata, as text and as JSON.
 
 use super::view::{Class, Sum, View, Zone, condition_name, human, lifetime_name};
 use crate::store::escape;
@@ -8,7 +8,7 @@ use sinter_storage::store::zoned::{Extent, FileEntry};
 use sinter_storage::zoned::Geometry;
 use std::fmt::Write as _;
 
-/// A zone with files, as the columns of a table.
+/// A zone with files, as a row of a table.
 pub fn rows(zone: &Zone) -> Vec<String> {
     let entry = &zone.entry;
     let bytes = [entry.written, zone.live, zone.padding, zone.dead].map(human);
@@ -18,7 +18,7 @@ pub fn rows(zone: &Zone) -> Vec<String> {
     columns
 }
 
-/// Where the space is, by what zones are for.
+/// The use of space by classes of zones, as text.
 pub fn df(view: &View) -> String {
     let mut out = String::new();
     let _ = writeln!(
@@ -71,7 +71,7 @@ pub fn df(view: &View) -> String {
     out
 }
 
-/// The same for programs.
+/// The use of space by classes of zones, as JSON.
 pub fn df_json(view: &View) -> Value {
     let class = |(class, sum): (Class, Sum)| {
         json!({
@@ -96,7 +96,7 @@ fn streams_json(view: &View) -> Value {
     json!({ "count": view.streams.count, "used": view.streams.used })
 }
 
-/// All metadata.
+/// All metadata, as text.
 pub fn dump(view: &View) -> String {
     let Geometry { max_open, max_active, conventional, .. } = view.geometry;
     let limit = |limit: Option<u32>| limit.map_or_else(|| "any number".into(), |limit| limit.to_string());
@@ -132,7 +132,7 @@ pub fn dump(view: &View) -> String {
     out
 }
 
-/// A zone for programs. Lengths are bytes.
+/// A zone as JSON. Lengths are bytes.
 pub fn zone_json(zone: &Zone) -> Value {
     let entry = &zone.entry;
     let files: Vec<Value> = entry.files.iter().map(|(id, bytes)| json!({ "file": id.to_string(), "bytes": bytes })).collect();
@@ -154,7 +154,7 @@ fn file_json(file: &FileEntry) -> Value {
     })
 }
 
-/// All metadata for programs, and what opening the volume did.
+/// All metadata, and the work done by opening the volume, as JSON.
 pub fn dump_json(view: &View) -> Value {
     let Geometry { block, zones, zone_size, max_open, max_active, conventional } = view.geometry;
     let beneath: &Beneath = &view.beneath;

@@ -1,4 +1,4 @@
-//! A volume as plain data, for everything that is shown of it.
+//! A volume as plain data, for all commands that show it.
 
 use super::space::Space;
 use crate::ended::Ended;
@@ -8,18 +8,18 @@ use sinter_storage::zoned::{Geometry, Streams};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a zone is for.
+/// Purpose of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// The volume's own metadata.
     Metadata,
     /// Written at random; the volume does not use it.
     Conventional,
-    /// For files, by lifetime and level of the first one in it.
+    /// Holds files; lifetime and level of the first one.
     Files(u8, u8),
-    /// Nothing is written.
+    /// Nothing is written in it.
     Empty,
-    /// The drive does not let us write it, or lost it.
+    /// The drive made it read-only, or lost it.
     Broken,
 }
 
@@ -34,7 +34,7 @@ impl Class {
         }
     }
 
-    /// For people.
+    /// The name, for people.
     pub fn name(self) -> String {
         match self {
             Class::Metadata => "metadata".into(),
@@ -49,7 +49,7 @@ impl Class {
         }
     }
 
-    /// For a map: one character.
+    /// One character, for a map.
     pub fn letter(self) -> char {
         match self {
             Class::Metadata => 'M',
@@ -63,7 +63,7 @@ impl Class {
     }
 }
 
-/// The name of the kernel's number of a lifetime.
+/// The kernel's name for a lifetime number.
 pub fn lifetime_name(lifetime: u8) -> &'static str {
     match lifetime {
         2 => "short",
@@ -87,23 +87,23 @@ pub fn condition_name(condition: Condition) -> &'static str {
     }
 }
 
-/// A zone. Lengths are bytes; the four parts are all of its capacity.
+/// A zone. Lengths are bytes; the four parts add up to its capacity.
 #[derive(Debug, Clone)]
 pub struct Zone {
     pub entry: ZoneEntry,
     pub class: Class,
-    /// Of files that live.
+    /// Bytes of live files.
     pub live: u64,
-    /// Heads of frames and ends of blocks, of those.
+    /// Heads of frames and ends of blocks of live files.
     pub padding: u64,
-    /// Written, and of no use any more.
+    /// Written, but no longer needed.
     pub dead: u64,
     /// Not written.
     pub unwritten: u64,
 }
 
 impl Zone {
-    /// One line.
+    /// Describes the zone in one line.
     pub fn describe(&self) -> String {
         let (written, live) = (human(self.entry.written), human(self.live + self.padding));
         let Zone { entry, class, .. } = self;
@@ -116,7 +116,7 @@ impl Zone {
     }
 }
 
-/// Zones that are for the same, together.
+/// Sums over the zones of one class.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum {
     pub zones: u32,
@@ -146,18 +146,18 @@ pub struct View {
     pub map: ZoneMap,
     pub zones: Vec<Zone>,
     pub files: Vec<FileEntry>,
-    /// Bytes that files can take, what is dead now included.
+    /// Bytes that files can take, dead ones now included.
     pub free: u64,
-    /// Zones that only the collector may take.
+    /// Zones reserved for the collector.
     pub reserve: u32,
     pub space: Space,
     pub streams: Streams,
-    /// What opening it did.
+    /// Work done by opening the volume.
     pub beneath: Beneath,
 }
 
 impl View {
-    /// Looks at a volume.
+    /// Reads the state of a volume.
     pub fn of(drive: &Path, store: &ZonedStore) -> Result<Self, Ended> {
         let map = store.map().map_err(sinterdb::Error::from)?;
         let files = store.files();
@@ -196,14 +196,14 @@ impl View {
         })
     }
 
-    /// What is where, by what zones are for.
+    /// Sums by class of zones.
     pub fn by_class(&self) -> BTreeMap<Class, Sum> {
         let mut sums: BTreeMap<Class, Sum> = BTreeMap::new();
         self.zones.iter().for_each(|zone| sums.entry(zone.class).or_default().add(zone));
         sums
     }
 
-    /// How many zones are in which condition, those of the metadata apart.
+    /// Number of zones by condition; metadata zones are counted separately.
     pub fn by_condition(&self) -> Vec<(&'static str, usize)> {
         let all = [Condition::Empty, Condition::Open, Condition::Full, Condition::Ended, Condition::ReadOnly, Condition::Offline];
         let count = |condition| self.zones.iter().filter(|zone| zone.entry.condition == condition).count();
@@ -218,7 +218,7 @@ impl View {
         format!("{}: {zones} zones of {}, blocks of {}, volume {}", self.drive, human(zone_size), human(u64::from(block)), self.id)
     }
 
-    /// What the drive's write streams are used for, in a line, if it has any.
+    /// The use of the drive's write streams, in a line; `None`: it has none.
     pub fn streams(&self) -> Option<String> {
         let Streams { count, used } = self.streams;
         let use_of = match (count, used) {
@@ -230,7 +230,7 @@ impl View {
         Some(format!("{count} write streams, {use_of}"))
     }
 
-    /// Resets, in one line.
+    /// Number of resets, in one line.
     pub fn wear(&self) -> String {
         let now = &self.beneath.zones;
         let mean = now.wear_total as f64 / f64::from(now.all.max(1));
@@ -239,7 +239,7 @@ impl View {
     }
 }
 
-/// Bytes for people.
+/// Bytes with a unit, for people.
 pub fn human(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -247,7 +247,7 @@ pub fn human(bytes: u64) -> String {
     }
     let mut value = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // What would be printed as 1024.0 is one of the next unit.
+    // A value that would be printed as 1024.0 is shown in the next unit.
     while value >= 1023.95 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;

@@ -39,7 +39,7 @@ fn an_existing_database_goes_on_as_it_is() {
     let flagged = choose("--bloom_bits=10 --compression_type=lz4");
     assert_eq!((flagged.family.bloom_bits_per_key, flagged.database.cache_size), (10.0, 3 << 20));
     assert_ne!(flagged.family.compression, Codecs::Auto);
-    // Of budgets, what follows from them.
+    // With budgets, the settings that follow from them.
     let Chosen { database, family, .. } = choose("--memory=64MiB");
     assert_eq!((&family.compression, family.bloom_bits_per_key, database.max_total_wal_size), (&Codecs::Auto, 7.0, 77 << 20));
     let budget = Budgets { memory: Some(64 << 20), ..Budgets::default() };
@@ -50,7 +50,7 @@ fn an_existing_database_goes_on_as_it_is() {
     assert_eq!(choose("--write_buffer_size=32MiB").database.max_total_wal_size, 256 << 20);
     let spacious = choose("--space_amplification=3");
     assert_eq!((spacious.family.style, spacious.family.compression), (Style::Universal, Codecs::Auto));
-    // A file says everything.
+    // A settings file sets everything.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s.toml");
     std::fs::write(&path, "[family.default]\nnum_levels = 5\n").unwrap();
@@ -108,7 +108,7 @@ fn compression_of_levels() {
     );
     assert_eq!(list("--compression_type=zstd --compression_max_dict_bytes=4096")[0].dictionary_bytes, 4096);
     assert_eq!(settings("--compression_type=auto").unwrap().family.compression, Codecs::Auto);
-    // RocksDB's that are not built in become lz4, as in OPTIONS files, and that is told.
+    // Codecs of RocksDB that are not built in become lz4, as in OPTIONS files, and a note says so.
     for (line, codec) in [("--compression_type=lz4hc", Codec::Lz4), ("--compression_per_level=kXpressCompression:zstd", Codec::Lz4)] {
         assert_eq!(codecs(line)[0], (codec, None));
         assert!(settings(line).unwrap().notes[0].ends_with("lz4 is used instead"), "{line}");
@@ -123,7 +123,7 @@ fn compression_of_levels() {
     }
 }
 
-/// With blanks or commas it is the list of settings files, options of entries included.
+/// Entries with blanks or commas between them are a list as in settings files, with options.
 #[test]
 fn compression_of_levels_as_in_settings_files() {
     let list = |value: &str| {
@@ -155,7 +155,7 @@ fn compression_of_levels_as_in_settings_files() {
     }
 }
 
-/// An effort is for those codecs of a list that have one, and refused where there is none.
+/// A level of effort applies to those codecs of a list that have one, and is refused if none has.
 #[test]
 fn efforts_go_to_the_codecs_that_take_them() {
     let list = |line: &str| settings(line).map(|chosen| format_compression(&chosen.family.compression));
