@@ -1,4 +1,4 @@
-//! The server in the background, and under those who watch it.
+//! The server in the background, and under process supervisors.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,7 +35,7 @@ fn the_command_ends_when_the_server_in_the_background_serves() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("redis.conf"), "daemonize yes\nlogfile log\nunixsocketperm 700\n").unwrap();
-    // All output ends, too: nobody else holds the pipes.
+    // The output ends, too: no other process holds the pipes.
     let output = serve(folder, &["redis.conf"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("serving data at socket"), "{output:?}");
@@ -43,7 +43,7 @@ fn the_command_ends_when_the_server_in_the_background_serves() {
     assert_eq!(std::fs::metadata(folder.join("socket")).unwrap().permissions().mode() & 0o777, 0o700);
     let said = ask(folder, "PING\r\nINFO server\r\n", "\r\n\r\n");
     assert!(said.starts_with("+PONG\r\n") && said.contains(&format!("process_id:{process}\r\n")), "{said}");
-    // Field 6 is the session, which is the server's own.
+    // Field 6 is the session: the server has its own.
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     assert_eq!(stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(3), Some(process.to_string().as_str()));
     let said = ask(folder, "CLIENT INFO\r\n", "\n\r\n");
@@ -57,7 +57,7 @@ fn the_command_ends_when_the_server_in_the_background_serves() {
     assert!(log.contains(" event=serving ") && log.contains(" event=stopped"), "{log}");
 }
 
-/// A server that cannot serve ends the command as it would without a background.
+/// If a background server cannot start, the command ends with the server's exit code and message.
 #[test]
 fn the_command_fails_as_the_server_in_the_background_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ impl Drop for Started {
     }
 }
 
-/// A server that systemd watches stays its child, whatever `daemonize` says, and tells it when it serves.
+/// A server supervised by systemd stays its child even with `daemonize`, and notifies it when it serves.
 #[test]
 fn systemd_is_told_that_the_server_serves() {
     let folder = tempfile::tempdir().unwrap();

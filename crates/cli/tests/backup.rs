@@ -1,4 +1,4 @@
-//! Copies of volumes on zoned drives: damage is named and never passes for something that was saved.
+//! Copies of volumes on zoned drives: damage is named, and a damaged copy never counts as a backup.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use super::zones::{filled, json, prints, sinter};
@@ -6,7 +6,7 @@ use sinter_storage::store::{Cause, Copied, Hint, Store, ZonedPlace};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Flips a bit of the first table of a drive with zones of 1 MiB; its name. A second call flips it back.
+/// Flips a bit of the first table of a drive with zones of 1 MiB; returns its name. A second call flips it back.
 fn rot(at: &Path, drive: &str) -> String {
     let dump = json(at, &["zones", "dump", drive, "--json"]);
     let table = dump["files"].as_array().unwrap().iter().find(|file| file["file"].as_str().unwrap().ends_with(".sst")).unwrap();
@@ -19,7 +19,7 @@ fn rot(at: &Path, drive: &str) -> String {
     table["file"].as_str().unwrap().to_owned()
 }
 
-/// The output of a command that ends with 1.
+/// The output of a command that ends with exit code 1.
 #[track_caller]
 fn fails(at: &Path, args: &[&str]) -> String {
     let output = sinter(at, args);
@@ -44,7 +44,7 @@ fn rot_is_named_and_no_backup() {
     }
     assert!(!at.join("out/BACKUP").exists());
 
-    // A backup that nobody verified.
+    // A backup that was not verified.
     let store = ZonedPlace::new(at.join("zones.img")).quiet().open().unwrap();
     Copied::make(&store, &at.join("old")).unwrap().finish().unwrap();
     drop(store);
@@ -59,7 +59,7 @@ fn rot_is_named_and_no_backup() {
     prints(at, &["zones", "restore", "good", "other.img", "--force"]);
 }
 
-/// A volume that is a tier has no manifest: its tables stand for themselves.
+/// A volume that is a tier has no manifest: its tables are verified one by one.
 #[test]
 fn rot_on_a_tier_is_named() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Commands that read a database without its lock, beside a process that makes and deletes its files as fast as it can.
+//! Commands that read a database without its lock, while another process creates and deletes its files as fast as it can.
 
 use sinterdb::Db;
 use sinterdb::settings::{DbSettings, FamilySettings};
@@ -19,7 +19,7 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn commands_beside_a_writer_find_a_healthy_database_healthy() {
-    // In memory where that can be had: syncs cost nothing there, and files come and go faster.
+    // In memory if possible: syncs cost nothing there, and files change faster.
     let home = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let settings = DbSettings { max_background_jobs: 2, ..DbSettings::default() };
     let sizes = FamilySettings { write_buffer_size: 16 << 10, target_file_size_base: 16 << 10, ..FamilySettings::default() };

@@ -1,4 +1,4 @@
-//! `sinter check` says beforehand what opening would cut from a log, with an exit code of its own, on a directory and on a zoned drive.
+//! `sinter check` announces what opening would cut from a log, with an exit code of its own, for a directory and for a zoned drive.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
@@ -14,10 +14,10 @@ fn sinter(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
 }
 
-/// A change of the bytes of a log.
+/// Changes the bytes of a log.
 type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// The files of a process that was killed after 200 writes, all of them synced, or none.
+/// The files of a process that was killed after 200 writes: all of them synced, or none.
 fn killed(durability: Durability) -> (MemoryStore, FileId) {
     let store = Arc::new(MemoryStore::new());
     let db = Db::builder().open_store(store.clone()).unwrap();
@@ -47,7 +47,7 @@ fn with(files: &MemoryStore, id: FileId, change: impl FnOnce(&mut Vec<u8>)) -> M
     changed
 }
 
-/// Exit code and text, and that `--json` has the same code; what `--json` has.
+/// Runs a check with and without `--json`, which must agree on the exit code. Returns the code, the text, and the JSON.
 #[track_caller]
 fn check(at: &Path, args: &[&str]) -> (i32, String, Value) {
     let text = sinter(at, args);
@@ -72,13 +72,13 @@ fn what_opening_would_cut_is_said_before() {
         check(at, &["check", "db"])
     };
     assert_eq!(look(&synced).1, "db: clean\n");
-    // Damage that something vouches against.
+    // Damage that later records prove not to be a crash's end.
     for files in [with(&synced, log, |bytes| bytes.insert(len / 2, 0)), with(&synced, log, Vec::clear)] {
         let (code, text, report) = look(&files);
         assert!(code == 1 && text.starts_with(&format!("damaged: {log} at offset ")) && text.ends_with("db: 1 damaged\n"), "{text}");
         assert_eq!(report["damages"][0]["file"], log.to_string());
     }
-    // Damage that nothing vouches against looks like the end that a crash leaves. Zeros at the end of a log are no part of it.
+    // Damage without such proof looks like the end that a crash leaves. Zeros at the end of a log do not belong to it.
     let lost = with(&synced, log, |bytes| bytes[len / 2..].fill(0));
     let end = lost.bytes(log).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
     let (code, text, report) = look(&lost);
@@ -87,14 +87,14 @@ fn what_opening_would_cut_is_said_before() {
     assert_eq!((code, bytes + offset, cut["records"].as_u64()), (3, end as u64, Some(0)));
     let said = format!("opening cuts {bytes} bytes from {log}, from offset {offset} on, with 0 whole records in them\ndb: no damage ");
     assert!(text.starts_with(&said), "{text}");
-    // It stays so until somebody opens it to write, and finds what was announced.
+    // The finding stays until the database is opened for writing, which cuts what was announced.
     let opened = Db::open(&db).unwrap();
     assert_eq!(opened.recovery().cuts.iter().map(|cut| (cut.offset, cut.bytes)).collect::<Vec<_>>(), [(offset, bytes)]);
     let kept = opened.iter().count();
     assert!((90..110).contains(&kept), "{kept} entries");
     opened.close().unwrap();
     assert_eq!(check(at, &["check", "db"]).1, "db: clean\n");
-    // A real one: records behind a torn one that were never synced, in their place or moved.
+    // A real crash: records behind a torn one that were never synced, in place or moved.
     let (buffered, log) = killed(Durability::Buffered);
     assert_eq!(look(&buffered).1, "db: clean\n");
     let len = buffered.bytes(log).unwrap().len();

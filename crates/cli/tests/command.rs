@@ -1,4 +1,4 @@
-//! The command from outside: exit codes, and one clear line for whatever is wrong with a request.
+//! The command from outside: exit codes, and one clear line for each kind of wrong request.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ fn sinter_in(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
 }
 
-/// Exit 2, nothing on stdout, and one line on stderr that contains `part`.
+/// Checks for exit code 2, nothing on stdout, and one line on stderr that contains `part`.
 #[track_caller]
 fn assert_refused(output: &Output, part: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -130,7 +130,7 @@ fn help_and_version_are_not_errors() {
     }
 }
 
-/// A store with a manifest, a table and a log, made without the engine.
+/// Makes a store with a manifest, a table and a log, without the engine.
 fn make_store(directory: &Path) {
     use sinter_storage::store::{Cause, DirStore, FileId, Hint};
     use sinterdb::internal::manifest::{Edit, ManifestLog, NewFamily, State};
@@ -191,7 +191,7 @@ fn inspect_says_which_codecs_were_chosen_and_why() {
     let level = &json["families"][0]["levels"][0];
     assert_eq!((level["codecs"][0]["codec"].as_str(), level["codecs"][0]["tables"].as_u64()), (Some("none"), Some(1)));
     assert_eq!(level["chosen"], "auto none: nothing is known yet");
-    // A table that is gone hides itself, and nothing else.
+    // A missing table hides itself, and nothing else.
     let tables = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     tables.filter(|path| path.extension().is_some_and(|end| end == "sst")).for_each(|path| std::fs::remove_file(path).unwrap());
     assert_eq!(inspect(&["compression"]).matches("level 0: 1 tables cannot be read, the first is ").count(), 2);
@@ -200,7 +200,7 @@ fn inspect_says_which_codecs_were_chosen_and_why() {
     assert!(unreadable["table"].is_u64() && unreadable["error"].as_str().is_some_and(|what| !what.is_empty()), "{json}");
 }
 
-/// A verdict stands there with all that it was made of: without threads, by reference costs, it is the same every time.
+/// A codec decision is shown with its inputs: without threads, and with reference costs, it is the same every time.
 #[test]
 fn inspect_says_what_a_settled_verdict_rests_on() {
     use sinterdb::settings::{Codecs, DbSettings, FamilySettings};
@@ -255,7 +255,7 @@ fn inspect_shows_when_entries_were_written() {
     assert!(inspect(&["manifest"]).contains("times       3 samples, seq 0 at 1700000000 to seq 2 at 1700000020"));
 }
 
-/// A database whose log has every kind of operation; the number of that log.
+/// Makes a database whose log has every kind of operation; returns the log's number.
 fn make_log(directory: &Path) -> u64 {
     use sinterdb::operator::MergeOperator;
     use sinterdb::{Db, WriteBatch};
@@ -331,7 +331,7 @@ fn inspect_decodes_the_operations_of_a_log() {
     assert_eq!(all["records"][1]["operations"][0]["key"], "k".repeat(100), "programs get keys whole");
     assert_eq!((all["next"].as_u64(), all["all"].as_u64()), (None, Some(4)));
 
-    // Pages: whole records, and where the next one begins.
+    // Pages have whole records, and the offset of the next one.
     let first = json(&["--limit=1"]);
     assert_eq!((first["records"].as_array().unwrap().len(), first["all"].as_u64()), (1, Some(4)));
     let next = first["next"].to_string();

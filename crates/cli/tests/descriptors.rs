@@ -1,5 +1,5 @@
-//! Processes with few descriptors: a server, whose clients must not take those that the engine needs for its files, and a database that
-//! has many more tables than its process may have files open.
+//! Processes with few file descriptors: a server, whose clients must not take those that the engine needs, and a database with many more
+//! tables than its process may have files open.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,10 +13,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Descriptors of the server.
+/// Limit of open files of the server.
 const LIMIT: usize = 160;
 
-/// Starts a server under these limits: it, and where it listens.
+/// Starts a server under these limits; returns it and its address.
 fn start(limits: &str, directory: &Path) -> (Child, String) {
     let mut child = Command::new("sh")
         .args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_sinter")])
@@ -50,7 +50,7 @@ fn clients_leave_descriptors_for_files() {
             let mut other = TcpStream::connect(&address).unwrap();
             other.write_all(b"PING\r\n").unwrap();
             let mut first = [0; 1];
-            // One that was refused may already be closed.
+            // A refused connection may already be closed.
             if other.read(&mut first).unwrap_or(0) == 0 || first == *b"-" {
                 refused += 1;
             }
@@ -58,7 +58,7 @@ fn clients_leave_descriptors_for_files() {
         })
         .collect();
     assert!((LIMIT / 4..LIMIT).contains(&refused), "{refused} were refused");
-    // A table is written, and a file of all keys.
+    // Writes a table, and a file with all keys.
     for request in ["SET b 2\r\n", "DEBUG RELOAD\r\n", "SAVE\r\n"] {
         assert_eq!(ask(&mut client, request), "+OK", "{request}");
     }
@@ -67,7 +67,7 @@ fn clients_leave_descriptors_for_files() {
     child.wait().unwrap();
 }
 
-/// What the process was given unasked is no limit if it may have more.
+/// The server raises the soft limit of open files to the hard one.
 #[test]
 fn the_soft_limit_is_raised() {
     let directory = tempfile::tempdir().unwrap();
@@ -80,9 +80,9 @@ fn the_soft_limit_is_raised() {
     child.wait().unwrap();
 }
 
-/// Descriptors of the process with a database.
+/// Limit of open files of the process with a database.
 const FEW: u64 = 64;
-/// The directory of the database, for the process that the test starts.
+/// Environment variable with the directory of the database, for the process that the test starts.
 const DATABASE: &str = "SINTER_TEST_FEW_DESCRIPTORS";
 const KEYS: u32 = 20_000;
 
@@ -93,7 +93,7 @@ fn a_database_needs_few_descriptors() {
         setrlimit(Resource::RLIMIT_NOFILE, FEW, FEW).unwrap();
         return few_descriptors(Path::new(&directory));
     }
-    // In memory, where that is: hundreds of tables are synced.
+    // In memory if possible: hundreds of tables are synced.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "descriptors::a_database_needs_few_descriptors", "--nocapture"])
@@ -135,7 +135,7 @@ fn holds(entries: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>, round
     assert_eq!(count, KEYS);
 }
 
-/// Takes all descriptors that there are.
+/// Opens files until no descriptor is left.
 fn take_all() -> Vec<File> {
     let mut taken = Vec::new();
     loop {
@@ -161,7 +161,7 @@ fn few_descriptors(directory: &Path) {
     let db = open(directory, false).unwrap();
     let figure = |name: &str| db.property(&db.default_family(), name).unwrap().parse::<u64>().unwrap();
     assert_eq!(figure("sinterdb.open-files-capacity"), FEW / 2);
-    // What the iterator reads is replaced meanwhile; what a reader beside the writer needs is deleted.
+    // Tables of the iterator are replaced meanwhile; tables of a read-only opener are deleted.
     let (before, beside) = (db.iter(), open(directory, true).unwrap());
     put_all(&db, 2);
     db.compact_range(&db.default_family(), None, None).unwrap();
@@ -175,7 +175,7 @@ fn few_descriptors(directory: &Path) {
     }
     drop(beside);
 
-    // Nothing of what happens without descriptors lasts.
+    // Failures for lack of descriptors have no lasting effect.
     let taken = take_all();
     let failed = (0..KEYS).find_map(|n| db.put(&n.to_be_bytes(), &value(n, 2)).err());
     assert!(failed.is_none_or(|error| matches!(error, Error::NoDescriptors(_))));

@@ -1,16 +1,16 @@
-//! Documents show the figures that are committed, and README stays short.
+//! Documents show the committed figures, and README stays short.
 
 use sinter_lab::report;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most words of README as `wc -w` counts them, tables and code included.
+/// Words of README, tables and code included, at most, as `wc -w` counts them.
 const README_WORDS: usize = 900;
 
-/// Results that the tables are made from.
+/// Results from which the tables are made.
 const RESULTS: [&str; 2] = ["docs/results/side-by-side", "docs/results/large-load"];
-/// Documents with tables of them.
+/// Documents with these tables.
 const DOCUMENTS: [(&str, [&str; 3]); 2] =
     [("README.md", ["origin", "brief", "behind, brief"]), ("docs/performance.md", ["origin", "full", "behind"])];
 const CHART: &str = "docs/speed.svg";

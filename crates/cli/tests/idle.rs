@@ -1,4 +1,4 @@
-//! Ten thousand clients that say nothing: what each takes of the server's memory, and that others are served.
+//! Ten thousand idle clients: how much of the server's memory each takes, and that others are still served.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const CLIENTS: u64 = 10_000;
-/// What one may take of the server's memory, bytes.
+/// Memory that an idle client may take in the server, bytes.
 const EACH_MAX: u64 = 4 << 10;
 
 /// A figure of `INFO`.
@@ -35,7 +35,7 @@ fn ping(stream: &mut impl Write, reader: &mut impl Read) {
 fn ten_thousand_clients_that_say_nothing_take_little() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
-    // A quarter of the server's descriptors is not for clients.
+    // A quarter of the server's descriptors is not available to clients.
     let count = CLIENTS.min(most / 4 * 3 - 64);
     let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
@@ -57,7 +57,7 @@ fn ten_thousand_clients_that_say_nothing_take_little() {
         })
         .collect();
     assert_eq!(figure(&mut other, "connected_clients"), count + 1);
-    // They have had buffers, and need none after a second. The one that asks has some.
+    // Idle clients give up their buffers within a second or so. The client that sends `INFO` has some.
     let own = 1 << 20;
     let mut looks = 0;
     while figure(&mut other, "mem_clients_normal") > own {

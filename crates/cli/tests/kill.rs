@@ -1,5 +1,5 @@
-//! Processes that are killed under load: the test starts itself again as a writer, kills it at a random moment, and looks at what is left.
-//! A kill takes the process, not the machine: every acknowledged write must be there, buffered ones too.
+//! Processes that are killed under load: the test starts itself again as a writer, kills it at a random moment, and checks the database. A
+//! kill ends the process, not the machine: every acknowledged write must survive, buffered ones too.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,11 +12,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const TEST: &str = "kill::killed_writers_lose_nothing";
-/// Tells the process that it is the writer, and where.
+/// Environment variable that makes the process the writer, in this directory.
 const DIRECTORY: &str = "SINTERDB_KILL_DIRECTORY";
 const KILLS: u64 = 20;
 const WRITERS: usize = 2;
-/// A writer whose parent is gone ends by itself.
+/// Batches of a writer, at most, so that it ends even if its parent has ended.
 const MOST: u64 = 100_000;
 
 fn open(path: &Path) -> Db {
@@ -45,13 +45,13 @@ fn value(writer: usize, n: u64) -> Vec<u8> {
     (0..length).map(|_| byte()).collect()
 }
 
-/// The number of the writer's next batch, as its counter says.
+/// The number of the writer's next batch, from its counter.
 fn next(db: &Db, writer: usize) -> u64 {
     let counter = db.get(format!("counter{writer}").as_bytes()).unwrap();
     counter.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-/// Writes batches over two families and says so after each acknowledgement, until it is killed.
+/// Writes batches to two families and reports each acknowledgement, until it is killed.
 fn write(db: &Db, twin: &Family, writer: usize) {
     let from = next(db, writer);
     for n in from..from + MOST {
@@ -86,7 +86,7 @@ fn start(path: &Path) -> Child {
         .unwrap()
 }
 
-/// Kills the process after a while; the last acknowledged number of each writer, from whole lines.
+/// Kills the process after a while; returns the last acknowledged number of each writer, from complete lines.
 fn kill(mut child: Child, after: Duration) -> BTreeMap<usize, u64> {
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut last = BTreeMap::new();
@@ -108,7 +108,7 @@ fn kill(mut child: Child, after: Duration) -> BTreeMap<usize, u64> {
     last
 }
 
-/// Everything from `from` on that the counter speaks of is there, and nothing after it. Returns the counter.
+/// Checks that all batches from `from` up to the counter are there, and none after it. Returns the counter.
 fn check(db: &Db, writer: usize, from: u64, acknowledged: Option<u64>) -> u64 {
     let end = next(db, writer);
     let promised = acknowledged.map_or(from, |n| n + 1);

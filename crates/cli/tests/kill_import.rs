@@ -1,4 +1,4 @@
-//! `sinter import` that is killed: the old keys are there until the new ones are whole, in a directory and on a zoned drive.
+//! `sinter import` that is killed: the old keys stay until the new ones are complete, in a directory and on a zoned drive.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Fields of the large hash of the file, and its bytes about: several commits of an import.
+/// Fields of the large hash of the file, and the approximate size of each: enough for several commits of an import.
 const FIELDS: usize = 60_000;
 const VALUE: usize = 400;
-/// Kills that have to come in the middle, and attempts to get there.
+/// Kills that have to hit an unfinished import, and attempts to get there.
 const KILLS: usize = 4;
 const ATTEMPTS: usize = 10;
 
@@ -19,7 +19,7 @@ fn sinter(at: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).current_dir(at).args(words).output().unwrap()
 }
 
-/// Output of a command, which must end well.
+/// Output of a command, which must succeed.
 fn says(at: &Path, words: &[&str]) -> String {
     let output = sinter(at, words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -38,7 +38,7 @@ fn put_length(out: &mut Vec<u8>, length: usize) {
     out.extend(u32::try_from(length).unwrap().to_be_bytes());
 }
 
-/// An RDB file without a checksum: strings whose names begin so, and perhaps a large hash.
+/// An RDB file without a checksum: strings whose names begin with `name`, and a large hash if `fields` is not 0.
 fn file(name: &str, strings: usize, fields: usize) -> Vec<u8> {
     let mut out = b"REDIS0009\xfe\x00".to_vec();
     for n in 0..strings {
@@ -53,21 +53,21 @@ fn file(name: &str, strings: usize, fields: usize) -> Vec<u8> {
         put_length(&mut out, 8);
         out.extend(format!("{n:08}").into_bytes());
         put_length(&mut out, VALUE);
-        // Not to be compressed to nothing.
+        // Hardly compressible.
         out.extend((0..VALUE).map(|at| (n.wrapping_mul(2_654_435_761) >> (at % 24)) as u8));
     }
     out.extend(b"\xff\0\0\0\0\0\0\0\0");
     out
 }
 
-/// Bytes that the files of a directory take.
+/// Space taken by the files of a directory, bytes.
 fn taken(at: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(at) else { return 0 };
     let of = |path: &Path| fs::metadata(path).map_or(0, |file| if file.is_dir() { taken(path) } else { 512 * file.blocks() });
     entries.flatten().map(|entry| of(&entry.path())).sum()
 }
 
-/// Begins an import and kills it when it has written so many bytes, if it has not ended before.
+/// Begins an import and kills it once it has written so many bytes, unless it has ended before.
 fn kill_after(at: &Path, dir: &str, bytes: u64) {
     let before = taken(at);
     let command = ["import", "new.rdb", "--replace", "--memory", "16MiB", "--dir", dir];
@@ -85,7 +85,7 @@ fn kill_after(at: &Path, dir: &str, bytes: u64) {
     child.wait().unwrap();
 }
 
-/// Bytes of an RDB file of the data, without the time at which it was written.
+/// An RDB file of the data, without the time at which it was written.
 fn exported(at: &Path, dir: &str) -> Vec<u8> {
     says(at, &["export", "--dir", dir, "--format", "rdb", "out.rdb"]);
     let mut bytes = fs::read(at.join("out.rdb")).unwrap();
@@ -96,7 +96,7 @@ fn exported(at: &Path, dir: &str) -> Vec<u8> {
     bytes
 }
 
-/// Kills imports into what there is, `before` as a file, or nothing, until enough of them were in the middle. Gives how many were.
+/// Kills imports over the existing data (`before` as a file, or none) until enough of them were unfinished. Returns their number.
 fn kill_imports(at: &Path, dir: &str, before: &dyn Fn() -> Vec<u8>, keys: usize) -> usize {
     let mut unfinished = 0;
     for attempt in 0..ATTEMPTS {
@@ -108,7 +108,7 @@ fn kill_imports(at: &Path, dir: &str, before: &dyn Fn() -> Vec<u8>, keys: usize)
         let output = sinter(at, &["export", "--dir", dir, "--format", "rdb", "out.rdb"]);
         let _ = fs::remove_file(at.join("out.rdb"));
         if output.status.success() {
-            // It was not begun, or it was done.
+            // The import had not begun, or was complete.
             let out = String::from_utf8(output.stdout).unwrap();
             let is_whole = out.ends_with(&format!("out.rdb: {keys} keys\n")) || out.ends_with("out.rdb: 301 keys\n");
             assert!(is_whole, "{out}");
@@ -116,7 +116,7 @@ fn kill_imports(at: &Path, dir: &str, before: &dyn Fn() -> Vec<u8>, keys: usize)
         }
         let error = String::from_utf8(output.stderr).unwrap();
         if keys == 0 && !error.contains("an import has not finished") {
-            // There is no database yet, or none that is complete.
+            // There is no complete database yet.
             continue;
         }
         unfinished += 1;
@@ -125,7 +125,7 @@ fn kill_imports(at: &Path, dir: &str, before: &dyn Fn() -> Vec<u8>, keys: usize)
         let error = refused(at, &["serve", "--port", "0", "--dir", dir]);
         assert!(error.contains("an import has not finished") && error.contains(&ends), "{error}");
         if unfinished % 2 == 0 {
-            // The next import does not mind.
+            // The next import succeeds all the same.
             says(at, &["import", "new.rdb", "--replace", "--memory", "16MiB", "--dir", dir]);
             assert!(says(at, &["export", "--dir", dir, "--format", "rdb", "out.rdb"]).ends_with(": 301 keys\n"));
             fs::remove_file(at.join("out.rdb")).unwrap();

@@ -1,4 +1,4 @@
-//! `sinter serve` that is killed under load: whatever it has acknowledged is there when it is started again.
+//! `sinter serve` that is killed under load: every acknowledged write is there after a restart.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const KILLS: u64 = 8;
 const CLIENTS: usize = 3;
-/// Requests that are sent together, and bytes of a value: a batch of a turn is large enough for the thread beside the server's.
+/// Requests sent together, and bytes of a value: the batch of an event-loop iteration is large enough for the second thread.
 const TOGETHER: u64 = 16;
 const VALUE: usize = 4000;
 
@@ -32,7 +32,7 @@ fn value(client: usize, n: u64) -> String {
     format!("{client}/{n}/").repeat(VALUE / 4).chars().take(VALUE).collect()
 }
 
-/// Sets keys, as many together as there are in a batch, and counts those that were acknowledged, until the server is gone.
+/// Sets keys in batches, and counts acknowledgements, until the server has ended.
 fn write(address: &str, client: usize, acknowledged: &AtomicU64) {
     let Ok(stream) = TcpStream::connect(address) else { return };
     let mut stream = BufReader::new(stream);
@@ -79,7 +79,7 @@ fn what_a_killed_server_has_acknowledged_is_there() {
                 let address = &address;
                 scope.spawn(move || write(address, client, acknowledged));
             }
-            // Somewhere in the middle of a batch, which one is up to the machine.
+            // The kill falls somewhere into a batch, which depends on the machine.
             std::thread::sleep(Duration::from_millis(60 + 37 * round % 100));
             child.kill().unwrap();
             child.wait().unwrap();

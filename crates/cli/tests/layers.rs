@@ -1,10 +1,10 @@
-//! Modules stand in ranks, and each imports only its own rank and lower ones. The table below is the whole of the architecture: a new
-//! room has to be entered here. All complaints come at once, each as `file:line: what`.
+//! Modules have ranks, and each imports only modules of its own rank and lower ones. The table below is the whole architecture: a new
+//! module has to be entered here. All complaints come at once, each as `file:line: what`.
 
 use crate::source::{Source, ident, is_word, skip_blank, words, workspace};
 use std::collections::BTreeMap;
 
-/// Path of a file or folder below `crates` without its ending, and its rank: ten times the number in the architecture, to leave room.
+/// Path of a file or folder below `crates`, without its ending, and its rank: ten times the number in the architecture, which leaves gaps.
 /// The longest entry that fits a file counts, so that files inherit the rank of their folder.
 const RANKS: &[(&str, u32)] = &[
     ("storage/src/locked", 10),
@@ -97,7 +97,7 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/lib", 130),
     ("lab/src/workload", 100),
     ("lab/src/target", 110),
-    // Plain data that a result carries: what was run.
+    // Plain data about a run that a result contains.
     ("lab/src/bench/config", 115),
     ("lab/src/result", 120),
     ("lab/src/run", 125),
@@ -113,7 +113,8 @@ const RANKS: &[(&str, u32)] = &[
     ("rivals/src", 150),
 ];
 
-/// Rooms that may import only what is listed (beside themselves), whatever the ranks say. Rooms of a higher rank inside them are free.
+/// Modules that may import only the listed ones (beside themselves), whatever the ranks say. Modules of a higher rank inside them are
+/// exempt.
 const ONLY: &[(&str, &[&str])] = &[
     // Pickers are pure: they see versions and settings, never tables.
     (
@@ -122,11 +123,11 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates by the name under which code imports them.
+/// Crates by the names under which code imports them.
 const CRATES: &[(&str, &str)] =
     &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_server", "server"), ("sinter_lab", "lab")];
 
-/// A module: its crate's folder and its path inside.
+/// A module: the folder of its crate, and its path inside.
 type Module = (String, Vec<String>);
 
 /// The longest entry of a table that `place` (a path without ending) is or lies in.
@@ -138,7 +139,7 @@ fn lies_in(place: &str, entry: &str) -> bool {
     place.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A path found in code: its segments and where it starts.
+/// A path found in code: its segments and its position.
 struct Import {
     segments: Vec<String>,
     alias: Option<String>,
@@ -196,7 +197,7 @@ struct File<'a> {
     place: String,
     module: Module,
     imports: Vec<Import>,
-    /// Names that a `use` brings into the module, for others to find there.
+    /// Names that a `use` brings into the module, where other modules can import them.
     names: BTreeMap<String, Vec<String>>,
 }
 
@@ -254,7 +255,7 @@ impl<'a> House<'a> {
         House { files }
     }
 
-    /// From segments as written in a module to a crate and a path in it; `None` for foreign crates.
+    /// Turns segments as written in a module into a crate and a path in it; `None` for foreign crates.
     fn absolute(&self, module: &Module, segments: &[String]) -> Option<Module> {
         let (first, rest) = segments.split_first()?;
         let join = |base: &[String], rest: &[String]| [base, rest].concat();
@@ -276,7 +277,7 @@ impl<'a> House<'a> {
         }
     }
 
-    /// The file in which a path ends, after following what modules pass on from others.
+    /// The file in which a path ends, after following re-exports.
     fn target(&self, path: &Module, hops: u32) -> Option<&File<'a>> {
         let (folder, segments) = path;
         let whole = (0..=segments.len()).rev().find_map(|n| self.files.get_key_value(&(folder.clone(), segments[..n].to_vec())))?;
@@ -301,7 +302,7 @@ impl<'a> House<'a> {
                 let Some(target) = self.absolute(&file.module, &import.segments).and_then(|path| self.target(&path, 0)) else { continue };
                 let at = format!("{}:{}", file.source.path, file.source.line(import.at));
                 let (path, place) = (import.segments.join("::"), &target.place);
-                // A file without a rank is a complaint of its own.
+                // A file without a rank has a complaint of its own.
                 let Some((_, theirs)) = lookup(ranks, place) else { continue };
                 if theirs > rank {
                     list.push(format!("{at}: rank {rank} imports {path} ({place}) of rank {theirs}"));
@@ -333,7 +334,7 @@ fn modules_import_only_lower_ranks() {
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// A small house with one of everything the checker has to see, or to leave alone.
+/// A small workspace with every kind of import that the checker has to find or to ignore.
 #[test]
 fn arrows_are_found() {
     let ranks = [("storage/src", 1), ("engine/src/low", 3), ("engine/src/high", 5), ("engine/src/high/plain", 3), ("engine/src/lib", 9)];

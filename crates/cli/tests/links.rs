@@ -1,10 +1,10 @@
-//! Every relative link of the Markdown pages leads to a file that exists, and every anchor to a heading. Pages named in comments exist.
+//! Every relative link of the Markdown pages leads to an existing file, and every anchor to a heading. Pages named in comments exist.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders without pages of ours.
+/// Folders without pages of this project.
 const SKIPPED: &[&str] = &["target", ".git", "corpus", "artifacts"];
 
 fn root() -> PathBuf {
@@ -59,7 +59,7 @@ fn targets(text: &str) -> Vec<String> {
     text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// Links of one page that lead nowhere, one line for each.
+/// Links of a page that lead nowhere, one line for each.
 fn complaints(page: &Path, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for target in targets(text) {

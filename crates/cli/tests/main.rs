@@ -1,5 +1,5 @@
-//! Integration tests of the command `sinter`, and the tests that keep the house in order. One program, because building and linking is the
-//! dearest part of such a test.
+//! Integration tests of the command `sinter`, and tests of the project's rules. They are one program, because building and linking is the
+//! most expensive part of such a test.
 
 mod background;
 mod backup;

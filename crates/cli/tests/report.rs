@@ -1,4 +1,4 @@
-//! `sinter report` from outside. What is on a page is tested in the laboratory.
+//! `sinter report` from outside. The contents of pages are tested in the laboratory.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;

@@ -25,14 +25,14 @@ fn record(output: &Output) -> RunRecord {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The example of the documentation.
+/// The example in the documentation.
 fn example() -> Value {
     let text = include_str!("../../../docs/lab/lab.md");
     let (_, behind) = text.split_once("```json\n").unwrap();
     serde_json::from_str(behind.split_once("```").unwrap().0).unwrap()
 }
 
-/// The example by count instead of by time.
+/// The example with a number of operations instead of a duration.
 fn counted(operations: u64) -> Value {
     let mut spec = example();
     let run = &mut spec["workload"]["phases"][2]["kind"]["run"];
@@ -49,7 +49,7 @@ fn the_documented_example_runs() {
     assert_eq!(record.failure, None);
     assert!(record.engine_version.starts_with("sinterdb "));
     assert_eq!(record.ignored_settings, Vec::<String>::new());
-    // Outside of a repository there is none to tell.
+    // Outside of a repository there is no commit to report.
     let head = Command::new("git").args(["rev-parse", "HEAD"]).output().ok().filter(|output| output.status.success());
     let head = head.map(|output| String::from_utf8(output.stdout).unwrap().trim().to_string());
     assert_eq!(record.commit.map(|commit| commit.trim_end_matches("-dirty").to_string()), head);
@@ -65,7 +65,7 @@ fn the_documented_example_runs() {
 fn the_record_is_right() {
     let directory = tempfile::tempdir().unwrap();
     let mut spec = counted(50_000);
-    // Without background work nothing is written between two readings of the same moment.
+    // Without background work nothing is written between two readings that should agree.
     spec["engine"]["database"]["max_background_jobs"] = "0".into();
     let record = record(&run(directory.path(), &spec.to_string()));
     assert_eq!(record.failure, None);
@@ -80,7 +80,7 @@ fn the_record_is_right() {
     for phase in [load, settle, run] {
         let lines = &phase.written.by_cause;
         let (ledger, process) = (lines.iter().map(|line| line.bytes).sum::<u64>() as f64, phase.process_written_bytes as f64);
-        // Beside the store the process writes progress lines only. Of a mapped log it writes zeros, up to 64 KiB ahead of the records.
+        // The process writes progress lines besides the store. A mapped log counts only as zeros, up to 64 KiB ahead of the records.
         assert!((process - ledger).abs() < 10_000.0 + 131_072.0, "{}: ledger {ledger}, wchar {process}", phase.name);
         let counted = lines.iter().filter(|line| line.cause != "manifest").map(|line| line.bytes).sum::<u64>();
         assert_eq!(phase.written.total_bytes, counted, "{lines:?}");
@@ -141,7 +141,7 @@ fn settings_that_make_no_sense_are_in_the_record() {
     assert!(record.phases.is_empty());
 }
 
-/// Also if whoever starts the run had the signals blocked, which is inherited.
+/// The signal also works if the parent had signals blocked, which is inherited.
 #[test]
 fn a_signal_ends_a_run_with_its_record() {
     let blocked: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
@@ -151,7 +151,7 @@ fn a_signal_ends_a_run_with_its_record() {
         let mut child = start(directory.path());
         let mut spec = example();
         spec["workload"]["keys"] = 1000.into();
-        // A run that hears nothing ends without `failure` after a while, so that the test fails instead of waiting for ever.
+        // If the run misses the signal, it ends without `failure` after a while, so that the test fails instead of hanging.
         spec["workload"]["phases"][2]["kind"]["run"]["seconds"] = 60.0.into();
         child.stdin.take().unwrap().write_all(spec.to_string().as_bytes()).unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

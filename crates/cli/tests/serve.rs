@@ -1,4 +1,4 @@
-//! `sinter serve` as a process: it says where it listens, serves, ends cleanly when told to, and has everything again, killed or not.
+//! `sinter serve` as a process: it reports its address, serves, ends cleanly when told to, and has all data again, killed or not.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -85,12 +85,12 @@ fn what_cannot_be_served_is_said() {
     }
 }
 
-/// Clients of a server that starts beside the data of a Redis server would find no key.
+/// A server that starts beside the data of a Redis server refuses: clients would find no key.
 #[test]
 fn data_of_a_redis_server_are_not_taken_for_an_empty_database() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("dump.rdb"), "REDIS0009").unwrap();
-    // The address cannot be had either, so that a server that does not look at the directory ends, too.
+    // The address is not available either, so that a server that ignores the directory ends, too.
     let arguments = ["serve", "--port", "0", "--bind", "192.0.2.1", "--protected-mode", "no", "--dir"];
     let output = Command::new(env!("CARGO_BIN_EXE_sinter")).args(arguments).arg(directory.path()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -159,7 +159,7 @@ fn a_file_with_users_metrics_and_a_log_is_served_and_rewritten() {
     for line in ["# mine", "slowlog-max-len 7", "appendfsync always", "timeout 100", "user bob on resetchannels -@all"] {
         assert!(rewritten.lines().any(|known| known == line), "{line}\n{rewritten}");
     }
-    // What was rewritten is read again.
+    // The rewritten file can be read again.
     let (mut child, mut stream) = start_with(&[&file]);
     ask(&mut stream, "AUTH alice secret\r\n", "+OK\r\n");
     stop(&mut child);
@@ -196,16 +196,16 @@ fn persistence(stream: &mut TcpStream, name: &str) -> String {
     }
 }
 
-/// A process that ends with its test.
+/// A process that is killed at the end of its test.
 struct Started(Child);
 
-/// A real server that has loaded its log.
+/// A Redis server that has loaded the AOF.
 struct Redis {
     stream: TcpStream,
     _process: Started,
 }
 
-/// The connection, if what is behind it serves: a server answers while it still loads.
+/// The connection, once the server has loaded its data: it accepts connections earlier.
 fn loaded(mut stream: TcpStream) -> Option<TcpStream> {
     stream.write_all(b"PING\r\n").unwrap();
     let mut line = String::new();
@@ -214,7 +214,7 @@ fn loaded(mut stream: TcpStream) -> Option<TcpStream> {
 }
 
 impl Redis {
-    /// A real server on the log of a directory; `None`: there is none here.
+    /// Starts a Redis server on the AOF in a directory; `None`: it is not installed.
     fn on(directory: &Path) -> Option<Redis> {
         let version = Command::new("redis-server").arg("--version").output().ok()?;
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
@@ -249,7 +249,7 @@ fn number(stream: &mut TcpStream, key: &str) -> u64 {
     line.trim().trim_start_matches(':').parse().unwrap_or_else(|_| panic!("{line}"))
 }
 
-/// Killed at any moment, also while the log is shortened: a real server that starts on it has all that was acknowledged.
+/// After a kill at any moment, also during a rewrite of the AOF, a Redis server that loads it has every acknowledged write.
 #[test]
 fn a_killed_server_leaves_a_log_that_redis_loads() {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -259,7 +259,7 @@ fn a_killed_server_leaves_a_log_that_redis_loads() {
     for round in 0..6u64 {
         let arguments = ["--port", "0", "--appendonly", "yes", "--appendfsync", if round % 2 == 0 { "always" } else { "everysec" }];
         let (mut child, mut stream) = start_with(&[&arguments[..], &["--dir", data.to_str().unwrap()]].concat());
-        // What came before the first base of a start is in the log with it.
+        // Writes before the first base file of a start are in the log only with that file.
         while persistence(&mut stream, "aof_rewrite_in_progress") == "1" {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -269,7 +269,7 @@ fn a_killed_server_leaves_a_log_that_redis_loads() {
             for (n, known) in known.iter().enumerate() {
                 scope.spawn(move || {
                     let mut lines = BufReader::new(TcpStream::connect(address).unwrap());
-                    // Until the server is gone.
+                    // Until the server has ended.
                     loop {
                         let request = format!("INCR n{n}\r\n");
                         let mut line = String::new();
@@ -306,7 +306,7 @@ fn a_killed_server_leaves_a_log_that_redis_loads() {
     }
 }
 
-/// Memory of a process that is no file's, bytes.
+/// Anonymous memory of a process, bytes.
 #[cfg(target_os = "linux")]
 fn anonymous(child: &Child) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
@@ -314,7 +314,7 @@ fn anonymous(child: &Child) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// Neither buffers that are kept for the next requests, nor memtables, nor the allocator hold on to what a huge value took.
+/// Neither buffers, nor memtables, nor the allocator keep the memory that a huge value took.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_at_rest_has_the_memory_of_its_start() {
@@ -328,7 +328,7 @@ fn a_server_at_rest_has_the_memory_of_its_start() {
     (0..VALUE >> 20).for_each(|n| stream.write_all(&vec![n as u8 | 1; 1 << 20]).unwrap());
     ask(&mut stream, "\r\n", "+QUEUED\r\n");
     ask(&mut stream, "EXEC\r\nAPPEND k x\r\nDEL k\r\n", &format!("*1\r\n+OK\r\n:{}\r\n:1\r\n", VALUE + 1));
-    // Some six seconds.
+    // About six seconds.
     for _ in 0..1200 {
         if anonymous(&child) < before + (6 << 20) {
             break;

@@ -1,5 +1,5 @@
-//! The configuration files that come with Redis and Valkey start the server: `stock/` has all their directives, those in effect and, behind
-//! `#?`, those that the files have as commented examples.
+//! The server starts with the configuration files of Redis and Valkey: `stock/` has all their directives, active ones and, behind `#?`,
+//! commented examples.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 
 const FILES: [&str; 6] = ["redis-6.0", "redis-6.2", "redis-7.0", "redis-7.2", "valkey-7.2", "valkey-8"];
 
-/// Examples that ask for what the server does not have and a user would miss.
+/// Examples that ask for features that do not exist here and that a user would miss.
 const REFUSED: &[&str] = &["loadmodule", "replicaof", "cluster-enabled yes", "min-replicas-to-write 3", "rename-command CONFIG \"\""];
 
-/// The first example of a new name takes the command away from under its own.
+/// The new name of `CONFIG` after the first example of `rename-command`.
 const CONFIG: &str = "b840fc02d524045429941cc15f59e41cb7be6c52";
 
-/// Names that `CONFIG GET` does not show, in Redis neither.
+/// Names that `CONFIG GET` does not show, as in Redis.
 const NOT_SHOWN: &[&str] = &["include", "loadmodule", "rename-command", "user"];
 
 struct Stock {
@@ -28,7 +28,7 @@ struct Stock {
 }
 
 impl Stock {
-    /// The file with its examples in effect, but those that are refused if they are not wanted.
+    /// The file with its examples active; without `with_refused`, those that are refused stay comments.
     fn new(name: &str, with_refused: bool) -> Stock {
         let folder = tempfile::tempdir().unwrap();
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stock/{name}.conf"))).unwrap();
@@ -46,7 +46,7 @@ impl Stock {
         Stock { folder, file, lines }
     }
 
-    /// Paths, ports and addresses of the machine that the test runs on.
+    /// Paths, ports and addresses for the machine that the test runs on.
     fn overrides(&self) -> Vec<(&'static str, String)> {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         let mut all = vec![("dir", path("data")), ("pidfile", path("pid")), ("unixsocket", path("socket")), ("aclfile", path("users.acl"))];
@@ -88,7 +88,7 @@ struct Server {
 }
 
 impl Server {
-    /// The texts of a reply.
+    /// Sends a request; returns the texts of the reply.
     fn ask(&mut self, words: &[&str]) -> Vec<String> {
         let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
         let count = words.matches("\r\n").count() / 2;
@@ -126,7 +126,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A test that has failed leaves no server; one that has ended has none.
+        // Kills the server of a failed test; otherwise it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -165,7 +165,7 @@ fn every_directive_of_the_stock_files_is_shown_and_kept() {
                 assert!(NOT_SHOWN.contains(&directive), "{name}: {directive} is not shown");
                 continue;
             };
-            // Each line of these adds to those before it.
+            // Each line of these directives adds to those before it.
             let is_sum = ["client-output-buffer-limit", "save"].contains(&directive);
             let is_same = now == value || bytes(value).is_some_and(|bytes| now.parse() == Ok(bytes));
             assert!(is_same || is_sum || overrides.iter().any(|(name, _)| *name == directive), "{name}: {directive} {value} is {now}");
@@ -173,18 +173,18 @@ fn every_directive_of_the_stock_files_is_shown_and_kept() {
         assert_eq!(shown["client-output-buffer-limit"], "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
         assert_eq!(server.ask(&[config, "REWRITE"]), ["OK"], "{name}");
         server.stop();
-        // The socket and the file of the process go with the server.
+        // The socket and the pid file are removed when the server ends.
         assert!(!stock.folder.path().join("socket").exists() && !stock.folder.path().join("pid").exists());
         let mut server = stock.start();
         let mut again = server.shown(config);
-        // Port 0 is another free one each time.
+        // Port 0 stands for a different free port each time.
         again.insert("port".into(), shown["port"].clone());
         assert_eq!(again, shown, "{name}");
         server.stop();
     }
 }
 
-/// Directives that ask for what a user would miss are refused with their lines, all at once.
+/// Directives for missing features that a user would miss are refused with their lines, all at once.
 #[test]
 fn examples_that_ask_for_what_is_missing_are_refused_by_line() {
     for name in FILES {

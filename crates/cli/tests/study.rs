@@ -1,4 +1,4 @@
-//! Studies from outside: one that is interrupted, goes on and ends with verdicts and a report, and requests that are wrong.
+//! Studies from outside: one that is interrupted, is resumed, and ends with verdicts and a report; and wrong requests.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use sinter_lab::study::archive::Stored;
@@ -29,13 +29,13 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Records of the runs of a study that ended.
+/// Records of the runs of a finished study.
 fn runs(out: &Path) -> Vec<serde_json::Value> {
     assert!(!out.join("runs").exists(), "all runs are in the archive");
     Stored::archived(out).unwrap().runs.values().map(|text| text.parse().unwrap()).collect()
 }
 
-/// A page with its tables in the place of their compressed form.
+/// A page with its tables decompressed in place.
 fn page(out: &Path) -> String {
     let unpack = r#"cat index.html; sed -n 's/.*id="bulk">\(.*\)<.script>$/\1/p' index.html | base64 -d | gzip -d"#;
     let page = Command::new("sh").args(["-c", unpack]).current_dir(out).output().unwrap();
@@ -43,7 +43,7 @@ fn page(out: &Path) -> String {
     String::from_utf8(page.stdout).unwrap()
 }
 
-/// The whole way at the scale `ci`, interrupted by Ctrl-C on it.
+/// A whole study at the scale `ci`, with an interruption by Ctrl-C.
 #[test]
 fn a_study_is_interrupted_and_goes_on() {
     let directory = tempfile::tempdir().unwrap();
@@ -76,13 +76,13 @@ fn a_study_is_interrupted_and_goes_on() {
     let verdicts: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("verdicts.json")).unwrap()).unwrap();
     let verdicts = verdicts.as_array().unwrap();
     assert_eq!(verdicts.len(), 11);
-    // One repeat has no interval, so nothing is decided, and every comparison has a ratio.
+    // One repeat gives no interval, so nothing is decided, and every comparison has a ratio.
     for verdict in verdicts {
         assert_eq!(verdict["verdict"], "undecided", "{verdict}");
         let comparisons = verdict["comparisons"].as_array().unwrap();
         assert!(comparisons.iter().all(|comparison| comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0)), "{verdict}");
     }
-    // The log is all that profile perf leaves out, and it is seen. Segments have headers even if nothing is logged.
+    // The log is the only thing that profile perf omits, and this shows. Segments have headers even if nothing is logged.
     let wal = verdicts[0]["comparisons"][0]["causes"].as_array().unwrap().iter().find(|change| change["cause"] == "wal").unwrap();
     assert!(wal["above"].as_f64().unwrap() < 0.01 && wal["below"].as_f64().unwrap() > 0.9, "{wal}");
 }
@@ -122,7 +122,7 @@ fn wrong_requests_are_one_line() {
 #[test]
 fn a_named_workload_needs_no_file() {
     let directory = tempfile::tempdir().unwrap();
-    // A program that fails at once: what was asked is all there is to see.
+    // A program that fails at once: only the request can be checked.
     let ask = ["study", "--workload=ycsb-a", "--scale=ci", "--output=out", "--engine=rocksdb", "--rivals=/bin/false", "--repeats=1"];
     let begun = command(directory.path(), &ask).output().unwrap();
     assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
@@ -136,7 +136,7 @@ fn results_are_not_overwritten_nor_mixed() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let ask = ["study", "compaction-wal-waf", "--scale=ci", "--output=out", "--engine=rocksdb", "--rivals=/bin/false", "--repeats=1"];
-    // A program that fails at once: a study that was begun, with nothing in it.
+    // A program that fails at once: a study that has begun and has no results.
     let begun = command(directory.path(), &ask).output().unwrap();
     assert_eq!(begun.status.code(), Some(1), "{}", String::from_utf8_lossy(&begun.stderr));
     assert!(String::from_utf8_lossy(&begun.stdout).contains("30 failed; --resume --output out tries them again"));
@@ -161,7 +161,7 @@ fn a_list_and_advice() {
     assert!(stdout.contains("universal, 4 runs") && stdout.contains("leveled, dynamic") && stdout.contains("Assumed:"), "{stdout}");
 }
 
-/// The whole of study 3 at the scale `ci`: every strategy runs, the engine's own choice too, and the page has the figures that it asks for.
+/// Study 3 at the scale `ci`: every strategy runs, the engine's own choice too, and the page has the figures that the study asks for.
 #[test]
 fn compression_is_studied() {
     let directory = tempfile::tempdir().unwrap();
@@ -187,8 +187,7 @@ fn compression_is_studied() {
     }
 }
 
-/// The whole of the study of memory at the scale `ci`: every claim that is made has its figures. What of it runs depends on what the
-/// machine permits.
+/// The study of memory at the scale `ci`: every claim has its figures. The machine's limits decide which parts of it run.
 #[test]
 fn memory_and_limits_are_studied() {
     let directory = tempfile::tempdir().unwrap();
@@ -210,8 +209,8 @@ fn memory_and_limits_are_studied() {
     }
 }
 
-/// The whole of the study of zones at the scale `ci`: every policy runs, and but for ZenFS, which may find no zone and then says so, to its
-/// end; every claim has its figures, and the page as well.
+/// The study of zones at the scale `ci`: every policy runs to its end, except ZenFS, which may fail with a message that it found no zone;
+/// every claim has its figures, and so has the page.
 #[test]
 fn zones_are_studied() {
     let directory = tempfile::tempdir().unwrap();
@@ -228,7 +227,7 @@ fn zones_are_studied() {
         for zones in record["phases"].as_array().unwrap().iter().map(|phase| &phase["zones"]) {
             let figure = |name: &str| zones[name].as_u64().unwrap();
             assert!(figure("used") > 0 && figure("live_bytes") <= figure("written_bytes"), "{file}: {zones}");
-            // The drives of experiment E are as full as they are said to be.
+            // The drives of experiment E are as full as stated.
             let said = match record["spec"]["engine"]["zones"]["zones"].as_u64().unwrap() {
                 164 => 85.0,
                 232 => 60.0,
@@ -248,7 +247,7 @@ fn zones_are_studied() {
     }
 }
 
-/// The table that sets engines side by side, with one engine: it is printed, kept, and on the page.
+/// The table that compares engines, with one engine: it is printed, stored, and on the page.
 #[test]
 fn engines_side_by_side_are_a_table() {
     let directory = tempfile::tempdir().unwrap();
@@ -265,7 +264,7 @@ fn engines_side_by_side_are_a_table() {
     assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("<h2>Side by side</h2>"));
 }
 
-/// The servers that there are here; says what is left out.
+/// The servers on this machine; prints what is left out.
 fn servers() -> &'static str {
     let here = Command::new("redis-server").arg("--version").output().is_ok_and(|output| output.status.success());
     if !here {
@@ -274,13 +273,13 @@ fn servers() -> &'static str {
     if here { "--engine=sinter,redis" } else { "--engine=sinter" }
 }
 
-/// Cells are left out where they do not fit; a machine on which that happens says nothing of the study.
+/// Cells are left out if they do not fit into the machine; the test is meaningless then.
 fn assert_room(stdout: &str) {
     let short = stdout.lines().find(|line| line.contains(" are needed, and there are "));
     assert_eq!(short, None, "this machine has too little room (on $TMPDIR or in memory) for the test");
 }
 
-/// The whole of study 5 at the scale `ci`, on real servers: every claim that is made has its figures, and no server stays.
+/// Study 5 at the scale `ci`, on real servers: every claim has its figures, and no server process remains.
 #[test]
 fn rewrites_of_logs_are_studied() {
     let directory = tempfile::tempdir().unwrap();
@@ -306,7 +305,7 @@ fn rewrites_of_logs_are_studied() {
     assert_eq!(files(&directory.path().join("scratch")), [""; 0]);
 }
 
-/// Ctrl-C ends the server of the run at hand, too, and what is left is done later.
+/// Ctrl-C also ends the server of the current run, and the remaining runs are done after resuming.
 #[test]
 fn speed_beside_redis_is_interrupted_and_goes_on() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,22 +1,22 @@
-//! Budgets and bans that no compiler lint covers: sizes of files and functions, left-overs, and where unsafe code may stand.
-//! All complaints come at once, each as `file:line: what`.
+//! Budgets and bans that no compiler lint covers: sizes of files and functions, left-overs, and files with unsafe code. All complaints come
+//! at once, each as `file:line: what`.
 
 use crate::source::{Source, ident, is_word, item_end, skip_blank, words, workspace};
 
-/// Lines of code in a file: not blank, not only comment, not test code at the end of it.
+/// Lines of code in a file, at most: blank lines, comments, and test code at the end do not count.
 const FILE_LINES: usize = 600;
 
-/// Lines of a function, from `fn` to its closing brace.
+/// Lines of a function from `fn` to its closing brace, at most.
 const FUNCTION_LINES: usize = 70;
 
-/// Characters in a line.
+/// Characters in a line, at most.
 const COLUMNS: usize = 140;
 
-/// Bytes of the results of one study, and of all of docs/results.
+/// Bytes of the results of one study, and of all of docs/results, at most.
 const STUDY_BYTES: u64 = 2_000_000;
 const RESULTS_BYTES: u64 = 15_000_000;
 
-/// The files that earn unsafe code, each with its argument inside.
+/// The files that may have unsafe code; each contains the argument for it.
 const UNSAFE: &[&str] = &[
     "crates/storage/src/store/sys.rs",
     "crates/storage/src/store/dir/window.rs",
@@ -27,14 +27,14 @@ const UNSAFE: &[&str] = &[
     "crates/engine/src/slab.rs",
 ];
 
-/// Lines by which a file and its functions together may exceed the budgets. Entries only shrink; one that is larger than needed is
-/// a complaint too.
+/// Lines by which a file and its functions together may exceed the budgets. Entries may only shrink; one larger than needed is a complaint,
+/// too.
 const RATCHET: &[(&str, usize)] = &[];
 
-/// Words of unfinished work. Written in two halves, so that this file does not complain about itself.
+/// Words that mark unfinished work. Written in two halves, so that this file does not complain about itself.
 const LEFT_OVERS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// Code that must not stay. Attributes are matched without blanks.
+/// Code that must not be committed. Attributes are matched without blanks.
 const BANNED: &[(&str, &str)] = &[
     ("todo!", "unfinished code"),
     ("unimplemented!", "unfinished code"),
@@ -48,11 +48,11 @@ const UNNAMED: &[&str] = &["That", "Those", "They", "Who", "What", "The same"];
 
 struct Complaints {
     list: Vec<String>,
-    /// Lines over the budgets, per file.
+    /// Lines over the budgets, per file, with the reasons.
     excess: Vec<(String, usize, Vec<String>)>,
 }
 
-/// Each function with a body: where it starts and ends, and its name.
+/// Start, end and name of each function with a body.
 fn functions(source: &Source) -> Vec<(usize, usize, String)> {
     let code = &source.code;
     let mut found = Vec::new();
@@ -206,7 +206,7 @@ fn the_ratchet_only_tightens() {
     assert_eq!(check(&[], &[("gone.rs", 1)]).len(), 1);
 }
 
-/// A file of tests that no program names would never run.
+/// A file of tests that no program includes would never run.
 #[test]
 fn every_file_of_tests_is_part_of_a_program() {
     let sources = workspace();

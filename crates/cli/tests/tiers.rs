@@ -1,4 +1,4 @@
-//! Tiers from outside: bench makes them, inspect shows them, check verifies them; nobody has to name them again.
+//! Tiers from outside: bench makes them, inspect shows them, check verifies them; they have to be named only once.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ fn sinter(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
 }
 
-/// What it prints, if it is done well.
+/// Output of a command, which must succeed.
 #[track_caller]
 fn prints(directory: &Path, args: &[&str]) -> String {
     let output = sinter(directory, args);
@@ -39,7 +39,7 @@ fn a_tiered_database_is_made_shown_and_verified() {
     assert!(prints(at, &["inspect", "db"]).contains(" MB, cold, "), "each table says how warm it is");
     assert!(prints(at, &["inspect", "db", "compression"]).contains("level 0: snappy"), "tables on tiers are found");
     assert!(prints(at, &["check", "db"]).contains("clean"));
-    // Made again over what is there.
+    // Overwrites the existing database.
     prints(at, &[&bench[..], &["--benchmarks=fillseq,flush"]].concat());
     assert!(prints(at, &["check", "db"]).contains("clean"));
 }
@@ -63,7 +63,7 @@ fn what_keeps_data_from_the_last_level_is_told() {
     assert!(!text.contains("family ") && json.as_array().unwrap().is_empty(), "{text}");
 }
 
-/// The slow medium is a volume on a zoned drive, found again by whoever opens the database.
+/// The slow medium is a volume on a zoned drive, found again by every opener of the database.
 #[test]
 fn a_tier_on_a_zoned_drive_is_made_shown_and_verified() {
     let home = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn a_tier_on_a_zoned_drive_is_made_shown_and_verified() {
     let text = prints(at, &["inspect", "db", "tiers"]);
     assert!(text.contains(&format!("\ncold zoned:{}: ", at.canonicalize().unwrap().join("zones.img").display())), "{text}");
     assert!(prints(at, &["check", "db"]).contains("clean"));
-    // Made again over what is there, as slow as a disk.
+    // Overwrites the existing database, as slow as a disk.
     prints(at, &[&bench[..], &["--tier_model=cold=0.1,1000", "--benchmarks=fillseq,flush"]].concat());
     assert!(prints(at, &["check", "db"]).contains("clean"));
     prints(at, &["zones", "check", "zones.img"]);
@@ -85,7 +85,7 @@ fn a_tier_on_a_zoned_drive_is_made_shown_and_verified() {
     assert!(!other.status.success() && said.contains("cannot be attached"), "{said}");
 }
 
-/// Two directories and an age.
+/// The tier of the last level, as inspect reports it for one tier and an age chosen by the engine.
 #[test]
 fn the_last_level_of_one_line_is_told() {
     let home = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn the_last_level_of_one_line_is_told() {
     assert!(text.contains("the last level is cold, as the coldest tier: last_level_temperature is not set\n"), "{text}");
 }
 
-/// Young data that sank is not moved up for its age, so nobody has to wait for that.
+/// Young data that was compacted into the last level is not promoted for its age, and inspect does not count it as waiting for that.
 #[test]
 fn what_will_not_move_does_not_wait_to_be_moved() {
     use sinterdb::Db;
@@ -127,7 +127,7 @@ fn what_will_not_move_does_not_wait_to_be_moved() {
         json["elsewhere"]["tables"].as_u64()
     };
     assert_eq!(elsewhere(), Some(0));
-    // Without an age that keeps it above, it is in the wrong place.
+    // Without an age that keeps data above the last level, the table is in the wrong place.
     db.change_family_settings(&default, FamilySettings { temperature_ages: "hot 1h, cold".parse().unwrap(), ..family }).unwrap();
     assert_eq!(elsewhere(), Some(u64::from(moves() == 0)));
 }
@@ -155,14 +155,14 @@ fn what_is_wrong_with_a_tier_is_one_line() {
     std::fs::write(&identity, &good).unwrap();
     std::fs::rename(at.join("slow"), at.join("away")).unwrap();
     failed(&["check", "db"], 2, "is its medium mounted?");
-    // What can be seen is shown.
+    // Readable tiers are shown.
     let output = sinter(at, &["inspect", "db", "tiers"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && text.contains("cold: cannot be looked at") && text.contains("tables are in none of these; they may lie"),
         "{text}"
     );
-    // The loss is told once, in one place.
+    // The loss is reported once.
     assert_eq!((text.matches("slow").count(), text.matches("cold").count(), output.stderr.len()), (1, 1, 0), "{text}");
     let bench = sinter(at, &["bench", "--db=db", "--use_existing_db", "--benchmarks=readseq"]);
     let said = String::from_utf8_lossy(&bench.stderr);
@@ -173,7 +173,7 @@ fn what_is_wrong_with_a_tier_is_one_line() {
     prints(at, &["check", "db"]);
 }
 
-/// Ages go by the time that the database has, which does not go back with the machine's clock.
+/// Ages are relative to the database's newest time, which does not go back with the machine's clock.
 #[test]
 fn ages_go_by_the_newest_time_that_was_noted() {
     use sinterdb::Db;
@@ -199,7 +199,7 @@ fn ages_go_by_the_newest_time_that_was_noted() {
     assert_eq!((tier["now"].as_u64(), ages), (Some(ahead + 7200), vec!["up to 1m", "up to 1d"]), "{json}");
 }
 
-/// Beside a process that writes, a table that was merged since the manifest was read is not missing.
+/// While another process writes, a table that was compacted since the manifest was read does not count as missing.
 #[test]
 fn what_is_being_rewritten_is_not_missing() {
     use sinterdb::Db;

@@ -1,4 +1,4 @@
-//! `sinter import` and `sinter export` as processes: what they say, and how they end.
+//! `sinter import` and `sinter export` as processes: their output and exit codes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code, output, errors.
+/// Exit code, stdout, stderr.
 fn sinter(arguments: &[&dyn AsRef<OsStr>]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sinter"));
     for argument in arguments {
@@ -36,7 +36,7 @@ fn data_come_and_go() {
     assert!(out.contains(": 2 keys\n3 commands of the log were run\n1 keys had ended"), "{out}");
     assert!(out.contains("appendonly.aof: its last 11 bytes, from byte 102 on, are an incomplete command"), "{out}");
 
-    // There are keys now.
+    // The database has keys by now.
     let (code, _, err) = import(&at("appendonly.aof"), &at("data"));
     assert!(code == 2 && err.contains("data: there are 2 keys already; --replace replaces them"), "{err}");
     assert_eq!(sinter(&[&"import", &at("appendonly.aof"), &"--dir", &at("data"), &"--replace"]).0, 0);
@@ -74,7 +74,7 @@ fn what_cannot_be_done_is_said_and_leaves_nothing() {
 fn damaged_keys_are_left_out_if_that_is_wanted() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
-    // A set of integers of three bytes each, between two strings; no checksum.
+    // A set of three-byte integers, an encoding that does not exist, between two strings; no checksum.
     fs::write(at("damaged.rdb"), b"REDIS0009\xfe\x00\x00\x01a\x01b\x0b\x01s\x09\x03\0\0\0\x01\0\0\0\x07\x00\x01c\x01d\xff\0\0\0\0\0\0\0\0")
         .unwrap();
     let (code, _, err) = import(&at("damaged.rdb"), &at("data"));

@@ -10,7 +10,7 @@ pub(super) fn sinter(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sinter")).args(args).current_dir(directory).env("TMPDIR", directory).output().unwrap()
 }
 
-/// What it prints, if it is done well.
+/// Output of a command, which must succeed.
 #[track_caller]
 pub(super) fn prints(directory: &Path, args: &[&str]) -> String {
     let output = sinter(directory, args);
@@ -23,7 +23,7 @@ pub(super) fn json(directory: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&prints(directory, args)).unwrap()
 }
 
-/// Ends with this code, prints nothing, and says one line with `part` in it.
+/// Checks for this exit code, nothing on stdout, and one line on stderr that contains `part`.
 #[track_caller]
 fn refused(directory: &Path, args: &[&str], code: i32, part: &str) {
     let output = sinter(directory, args);
@@ -33,7 +33,7 @@ fn refused(directory: &Path, args: &[&str], code: i32, part: &str) {
     assert!(output.stdout.is_empty(), "{args:?}");
 }
 
-/// 64 zones of 1 MiB, two of them for metadata, with a database of 10,000 keys in the volume.
+/// Makes a volume of 64 zones of 1 MiB, two of them for metadata, that holds a database of 10,000 keys.
 pub(super) fn filled(at: &Path) {
     prints(at, &["zones", "format", "--emulate", "zones.img,64x1MiB"]);
     let bench = ["bench", "--store=zoned:zones.img", "--num=10000", "--value_size=400", "--write_buffer_size=1MiB"];
@@ -140,7 +140,7 @@ fn a_volume_is_shown_in_all_its_parts() {
     assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
 }
 
-/// The ledger of a bench goes on to the last byte that the drive was written, and other commands open the same volume.
+/// The ledger of a bench accounts for every byte written to the drive, and other commands open the volume.
 #[test]
 fn a_database_lives_on_zones() {
     let home = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ fn a_drive_in_use_is_left_alone() {
     assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"));
 }
 
-/// A flipped bit in a table, and metadata that is gone: both are named.
+/// A flipped bit in a table and missing metadata are both named.
 #[test]
 fn damage_is_named() {
     use std::os::unix::fs::FileExt;
@@ -240,7 +240,7 @@ fn damage_is_named() {
     refused(at, &["zones", "format", "zones.img"], 2, "or it is damaged");
 }
 
-/// A log that cannot be read keeps the database from opening, and not the tables from being verified.
+/// An unreadable log keeps the database from opening, but its tables are still verified.
 #[test]
 fn all_damage_is_named_although_the_database_does_not_open() {
     let home = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn all_damage_is_named_although_the_database_does_not_open() {
     lost.for_each(|file| assert!(text.contains(&format!("damaged: {}", name(file))), "{}: {text}", name(file)));
 }
 
-/// Without its manifest a database does not open. What is known of the volume is said all the same.
+/// Without its manifest a database does not open. Findings about the volume are still reported.
 #[test]
 fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
     let home = tempfile::tempdir().unwrap();
@@ -290,7 +290,7 @@ fn a_lost_zone_is_named_when_the_database_cannot_be_read() {
     assert_eq!(report["database"].as_array().map(Vec::len), Some(1), "{report}");
 }
 
-/// States that are damaged, wherever, are replaced with the drive, if that may be lost; what is no drive never is.
+/// A drive with damaged states can be replaced with `--force`; a file that is no drive never is.
 #[test]
 fn a_damaged_image_can_be_replaced() {
     use std::os::unix::fs::FileExt;
@@ -304,7 +304,7 @@ fn a_damaged_image_can_be_replaced() {
         prints(at, &["zones", "format", "--emulate", "zones.img,32x1MiB", "--force"]);
         assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean, 0 files"));
     }
-    // States that are cut short are damage, and those without bytes are half a drive.
+    // Truncated states are damage, and empty ones are half a drive.
     std::fs::File::options().write(true).open(at.join("zones.img.zones")).unwrap().set_len(5000).unwrap();
     let check = sinter(at, &["zones", "check", "zones.img"]);
     let text = String::from_utf8_lossy(&check.stdout);
@@ -324,7 +324,7 @@ fn a_damaged_image_can_be_replaced() {
     refused(at, &["zones", "format", "--emulate", "file,32x1MiB", "--force"], 1, "file.zones: the file exists");
 }
 
-/// What is full stays full until something is deleted, and never ends the database. With fewer zones no volume is made.
+/// A full drive is full only until something is deleted, and never closes the database. With fewer zones no volume is made.
 #[test]
 fn a_small_drive_is_never_full_for_good() {
     let home = tempfile::tempdir().unwrap();
@@ -355,7 +355,7 @@ fn a_backup_comes_back_on_another_drive() {
     assert!(prints(at, &["check", "out"]).contains("clean"), "a backup is a database");
 
     prints(at, &["zones", "format", "--emulate", "other.img,24x3MiB,capacity=2MiB,block=512"]);
-    // How a volume is run is nothing that the files have to go by.
+    // Options of the volume do not affect the restored files.
     prints(at, &["zones", "restore", "out", "zoned:other.img,allocation=zenfs,fallback=false"]);
     let files = |drive: &str| {
         let dump = json(at, &["zones", "dump", drive, "--json"]);
@@ -388,7 +388,7 @@ fn a_backup_comes_back_on_another_drive() {
     assert!(prints(at, &["zones", "check", "zones.img"]).contains("clean"), "a damaged backup costs nothing");
 }
 
-/// Neither what does not fit nor a restore that was cut short leaves anything that passes for the database, and it can be done again.
+/// Neither a restore that does not fit nor an interrupted one leaves a database, and it can be repeated.
 #[test]
 fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     let home = tempfile::tempdir().unwrap();
@@ -407,7 +407,7 @@ fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"), "what does not fit costs nothing");
     prints(at, &["zones", "format", "small.img", "--force"]);
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 0 files"));
-    // All but the end of it, as if the machine had gone down.
+    // Copies all but the manifest, as if the machine had failed.
     prints(at, &["zones", "format", "--emulate", "other.img,64x1MiB"]);
     let place = sinter_storage::store::ZonedPlace::new(at.join("other.img")).quiet();
     let (from, to) = (sinter_storage::store::DirStore::open(at.join("out"), false).unwrap(), place.open().unwrap());
@@ -423,7 +423,7 @@ fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     assert!(prints(at, &["check", "zoned:other.img"]).contains("clean"));
 }
 
-/// Clients of a server with its data on zones find it again.
+/// Clients of a server with data on zones find it again after a restart.
 #[test]
 fn a_server_keeps_its_data_on_zones() {
     use std::io::{BufRead, BufReader, Read, Write};
@@ -454,7 +454,7 @@ fn a_server_keeps_its_data_on_zones() {
     assert!(std::fs::read(at.join("dump.rdb")).unwrap().starts_with(b"REDIS"), "a drive has no directory for it");
 }
 
-/// A loop device, gone when this is dropped.
+/// A loop device, removed when this is dropped.
 struct Loop(String);
 
 impl Drop for Loop {
@@ -463,7 +463,7 @@ impl Drop for Loop {
     }
 }
 
-/// A block device without zones under every verb.
+/// A block device without zones works with every command.
 #[test]
 fn a_drive_may_lie_on_a_block_device() {
     let home = tempfile::tempdir().unwrap();
@@ -502,7 +502,7 @@ fn a_drive_may_lie_on_a_block_device() {
     assert!(prints(at, &["zones", "check", &device.0]).contains("clean, 0 files"));
 }
 
-/// Sizes as people say them; and a drive is named as everywhere else.
+/// Sizes may be given in round numbers, and drives are named as in other commands.
 #[test]
 fn sizes_are_rounded_and_drives_are_named_as_elsewhere() {
     let home = tempfile::tempdir().unwrap();
@@ -530,7 +530,7 @@ fn sizes_are_rounded_and_drives_are_named_as_elsewhere() {
     prints(at, &["zones", "restore", "out", drive, "--force"]);
     assert!(prints(at, &["check", drive]).contains("clean"));
     assert_eq!(sinter(at, &["zones", "check", "zoned:zones.img,reset=never"]).status.code(), Some(2));
-    // A picture by its name.
+    // The format follows from the file's name.
     let text = "zones.img: ";
     for (output, begins) in [("map.svg", "<svg "), ("map.html", "<"), ("map.json", "{"), ("map.txt", text), ("map", text)] {
         prints(at, &["zones", "map", drive, "--output", output]);
@@ -543,7 +543,7 @@ fn sizes_are_rounded_and_drives_are_named_as_elsewhere() {
     refused(at, &["zones", "map", drive, "--json", "--format=svg"], 2, "cannot be used with");
 }
 
-/// What is there is not given up for what does not fit, nor for a drive that no volume fits.
+/// A drive is left as it is if the backup does not fit, or if no volume fits its new shape.
 #[test]
 fn nothing_is_lost_for_nothing() {
     use sinter_storage::store::{Cause, FileId, Hint, ZonedPlace};
@@ -559,12 +559,12 @@ fn nothing_is_lost_for_nothing() {
     store.sync_names().unwrap();
     drop(store);
     prints(at, &["zones", "backup", "many.img", "out"]);
-    // Bytes would fit, whole blocks do not.
+    // The bytes would fit, but not as whole blocks.
     prints(at, &["zones", "format", "--emulate", "small.img,22x64KiB"]);
     prints(at, &["bench", "--store=zoned:small.img", "--num=10", "--benchmarks=fillseq"]);
     refused(at, &["zones", "restore", "out", "small.img", "--force"], 1, "it was left as it is");
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 2 files"));
-    // Too little capacity for the metadata of so many zones.
+    // The capacity is too small for the metadata of so many zones.
     refused(
         at,
         &["zones", "format", "--force", "--emulate", "small.img,512x1MiB,capacity=4KiB"],
@@ -578,7 +578,7 @@ fn nothing_is_lost_for_nothing() {
     refused(at, &["zones", "check", "none.img"], 2, "`sinter zones format` makes one");
 }
 
-/// A drive that lost a zone: the rest is copied, what is lost is named, and it does not pass for a backup.
+/// A drive that lost a zone: the rest is copied, the loss is named, and the copy does not count as a backup.
 #[test]
 fn what_can_be_read_is_saved() {
     let home = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Reads the project's own source for the layers and tidy tests: every Rust file, with comments and literals taken out of the way and
-//! test code told apart. A lexer of a page, not a parser: enough for code that rustfmt has seen.
+//! Reads the project's own source for the layers and tidy tests: every Rust file, with comments and literals blanked and test code told
+//! apart. A lexer, not a parser: enough for code that rustfmt has formatted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// Path from the workspace root, with `/`.
     pub path: String,
-    /// The file as it is.
+    /// The text of the file.
     pub text: String,
-    /// The same characters in the same places, with comments blanked and the insides of literals turned into quotes.
+    /// The text with each character in its place, but comments blanked and the insides of literals turned into quotes.
     pub code: Vec<char>,
     /// `code` without items under `#[cfg(test)]`.
     pub production: Vec<char>,
 }
 
 impl Source {
-    /// Takes a text apart.
+    /// Analyzes a text.
     pub fn new(path: &str, text: &str) -> Self {
         let code = blank_literals(text);
         let production = blank_tests(&code);
@@ -30,7 +30,7 @@ impl Source {
         1 + self.code[..at].iter().filter(|c| **c == '\n').count()
     }
 
-    /// Names of modules that are declared here for tests only.
+    /// Names of modules that are declared here only for tests.
     pub fn test_modules(&self) -> Vec<String> {
         let declared = |code: &[char]| -> BTreeSet<String> {
             let modules = words(code, "mod").into_iter().map(|at| ident(code, skip_blank(code, at + 3)));
@@ -62,7 +62,7 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
     for path in entries.map(|entry| entry.expect("a readable directory").path()) {
         if path.is_dir() {
-            // What cargo and the fuzzers leave behind; a module of such a name lies in a `src` and counts.
+            // Output of cargo and the fuzzers; a module of such a name lies in a `src` folder and counts.
             let built = ["target", "corpus", "artifacts"].iter().any(|skip| path.ends_with(skip));
             if !built || path.iter().any(|part| part == "src") {
                 collect(&path, paths);
@@ -73,19 +73,19 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// Part of an identifier.
+/// Whether a character can be part of an identifier.
 pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where `word` stands as a whole word.
+/// Positions at which `word` is a whole word.
 pub fn words(code: &[char], word: &str) -> Vec<usize> {
     let word: Vec<char> = word.chars().collect();
     let whole = |at: usize| (at == 0 || !is_word(code[at - 1])) && !code.get(at + word.len()).is_some_and(|c| is_word(*c));
     (0..code.len().saturating_sub(word.len() - 1)).filter(|&at| code[at] == word[0] && code[at..].starts_with(&word) && whole(at)).collect()
 }
 
-/// The first position from `at` on that is not white space.
+/// The first position from `at` on that is no white space.
 pub fn skip_blank(code: &[char], at: usize) -> usize {
     at + code[at.min(code.len())..].iter().take_while(|c| c.is_whitespace()).count()
 }
@@ -182,7 +182,7 @@ fn block_comment_end(code: &[char], at: usize) -> usize {
     code.len()
 }
 
-/// For the quote at `at`: the number of hashes of a raw string, `None` for one with escapes.
+/// For the quote at `at`: the number of hashes of a raw string, or `None` for a string with escapes.
 fn raw_hashes(code: &[char], at: usize) -> Option<usize> {
     let hashes = code[..at].iter().rev().take_while(|c| **c == '#').count();
     let prefix: String = code[..at - hashes].iter().rev().take_while(|c| is_word(**c)).collect();
@@ -203,7 +203,7 @@ fn string_end(code: &[char], at: usize, raw: Option<usize>) -> usize {
     code.len()
 }
 
-/// Behind a character literal, or behind the quote alone if it starts a lifetime.
+/// Position behind a character literal, or behind the quote alone if it starts a lifetime.
 fn char_end(code: &[char], at: usize) -> usize {
     match (code.get(at + 1), code.get(at + 2)) {
         (Some('\\'), Some(_)) => code[at + 3..].iter().position(|c| *c == '\'').map_or(code.len(), |n| at + 4 + n),
