@@ -97,7 +97,7 @@ pub struct Server {
     pub run_id: String,
     /// Expired keys are removed only when they are accessed.
     pub keeps_expired: bool,
-    /// Writing requests wait until the engine has free space.
+    /// Writing requests wait, as the engine could take more writes only after a flush.
     pub is_short_of_room: bool,
     /// Users and their permissions.
     pub users: Users,

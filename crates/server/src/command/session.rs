@@ -379,8 +379,8 @@ pub(super) fn refused(context: &mut Context, failure: &Failure) {
     context.server.records.usage.error(&text);
 }
 
-/// Adds a finished command to the statistics, and to the slow log if it took long. `others`: time spent waiting for other clients' writes,
-/// which counts as latency of commits, nanoseconds.
+/// Adds a finished command to the statistics, and to the slow log if it took long. `others`: time spent waiting until
+/// earlier commits could be read, which counts as latency of commits, nanoseconds.
 fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, others): (u64, u64), failed: bool) {
     let server = &mut *context.server;
     let last = server.records.stopwatch.since(begun).saturating_sub(others);

@@ -139,7 +139,7 @@ impl Task {
             }
             Task::Log { reader, epoch, is_first } => {
                 if append.epoch() != *epoch {
-                    // The AOF was restarted, so the parts written are useless. The request is run again, and begins anew.
+                    // A new epoch of the AOF has begun, so the parts written are useless. The request is run again, and begins anew.
                     return Ok(true);
                 }
                 if !append.begin_parts(session) {
