@@ -441,7 +441,7 @@ fn kill(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let found: Vec<u64> = all.filter(|client| filter.takes(context, client)).map(|client| client.id).collect();
     for id in &found {
         if *id == context.session.id {
-            // The own connection closes after the reply.
+            // The client's own connection closes after the reply.
             context.session.closes = true;
         } else {
             // The client takes part in nothing from now on; the network closes it.

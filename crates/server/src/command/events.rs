@@ -10,8 +10,8 @@ use crate::number::parse_integer;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Classes of events, one bit each, in the order in which the configuration shows them. The last three: messages by key, by event, and
-/// lookups of missing keys (which `A` does not include).
+/// Classes of events, one bit each, in the order in which the configuration shows them. The last four, which `A` does not include: new
+/// keys, messages by key, messages by event, and lookups of missing keys.
 const CLASSES: &str = "g$lshzxetdnKEm";
 /// The classes that `A` stands for.
 const ALL: &str = "g$lshzxetd";

@@ -1,7 +1,7 @@
 //! Key specifications: which arguments of a command are keys, and what is done to them; one table for all commands.
 //!
 //! A specification says where the search begins, how far the keys reach from there, and what is done to them. Access rules,
-//! `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS` read one entry. Cases that depend on the arguments (`SET .. GET`) are decided by [`keys`].
+//! `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS` read one entry. [`keys`] decides cases that depend on the arguments (`SET .. GET`).
 
 use super::{Command, geo, sort, streams_read};
 use crate::number::parse_integer;
