@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use watch::Watch;
 
-/// What a part of a table is, for lives and counters.
+/// Kind of a table's part, for its lives and counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// A data block.
@@ -91,9 +91,9 @@ impl<T> Cached<T> {
     }
 }
 
-/// A block that can be packed: its bytes as they were before compression.
+/// A block that can be compressed in memory.
 pub trait Stored: Send + Sync {
-    /// These bytes.
+    /// The block's uncompressed bytes.
     fn stored(&self) -> &[u8];
 }
 
@@ -142,15 +142,15 @@ impl<T> Slot<T> {
     }
 }
 
-/// What was in a slot: its bytes of memory, and the block if it is one.
+/// Content taken out of a slot: its bytes of memory, and the block if it was a data block.
 pub type Taken = (u64, Option<Arc<dyn Stored>>);
 
-/// What was in all slots of a table: bytes, and how many were full.
+/// Content taken out of all slots of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleared {
-    /// Of index and filter.
+    /// Index and filter: bytes of memory, and number of full slots.
     pub outer: (u64, usize),
-    /// Of data blocks.
+    /// Data blocks: bytes of memory, and number of full slots.
     pub blocks: (u64, usize),
 }
 
@@ -373,7 +373,7 @@ impl Cache {
         self.reads[usize::from(last_level)].get()
     }
 
-    /// The same of tables that were written as data of a temperature.
+    /// Reads from the medium of tables that were written as data of `temperature`, and their bytes.
     pub fn reads_of(&self, temperature: Temperature) -> (u64, u64) {
         self.reads_by_temperature[temperature as usize].get()
     }
@@ -564,7 +564,7 @@ impl Cache {
         self.watch.unpack.add(self.time.monotonic_ns().saturating_sub(start));
     }
 
-    /// What was counted so far.
+    /// Everything counted so far.
     pub fn signals(&self) -> Signals {
         let ghosts = self.below.lock().ghosts.bytes();
         self.watch.signals(self, self.time.monotonic_ns(), ghosts)

@@ -24,7 +24,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 }
 
 thread_local! {
-    /// What the kernel counts of this thread's turns; `None` where it does not.
+    /// File in which the kernel counts how long this thread waited for a processor; `None` where there is none.
     static TURNS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
 }
 

@@ -69,7 +69,7 @@ impl Codec {
         Codec::ALL.get(usize::from(byte)).copied()
     }
 
-    /// Its name in settings. The cargo feature that builds it in has the same name.
+    /// Name of the codec in settings. The cargo feature that builds it in has the same name.
     pub const fn name(self) -> &'static str {
         match self {
             Codec::None => "none",
@@ -81,7 +81,7 @@ impl Codec {
         }
     }
 
-    /// This build can compress and decompress with it.
+    /// This build can compress and decompress with the codec.
     pub const fn is_built_in(self) -> bool {
         match self {
             Codec::None => true,

@@ -34,7 +34,7 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes }
     }
 
-    /// What has not been read.
+    /// Bytes that have not been read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -22,9 +22,9 @@ pub fn thread_ns() -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// What `work` gives, the nanoseconds of this thread's processor that it took, and those in which it waited for the medium. The wait for a
-/// processor is neither: where it is long the work could have been done later as well, by whoever has the processors meanwhile. It takes
-/// two microseconds more than the work.
+/// Does `work`. Returns its result, the nanoseconds of this thread's processor time, and the nanoseconds of waiting for the medium. Waiting
+/// for a processor counts in neither: the work could have been done later as well, by whoever has the processors meanwhile. Measuring takes
+/// two microseconds.
 pub fn timed<T>(clock: &dyn Clock, work: impl FnOnce() -> T) -> (T, u64, u64) {
     let queued = clock.queued_ns();
     let (start, busy) = (clock.monotonic_ns(), thread_ns());
@@ -77,12 +77,12 @@ pub struct CpuRoom {
     last: Mutex<Option<Counters>>,
 }
 
-/// What the kernel had counted at one moment.
+/// Counters of the kernel at one moment.
 #[derive(Debug, Clone)]
 struct Counters {
     at_ns: u64,
     quotas: Vec<CpuQuota>,
-    /// Of the processors that the process may run on.
+    /// Ticks of the processors that the process may run on.
     machine: Vec<CpuTicks>,
     /// Whether `idle` has a value yet.
     is_measured: bool,

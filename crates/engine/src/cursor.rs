@@ -1,5 +1,5 @@
-//! How sorted sources are walked: memtables, tables, runs and their merge all are cursors. Used with static dispatch: no virtual call
-//! per entry.
+//! The interface of sorted sources: memtables, tables, runs and their merge all are cursors. Used with static dispatch: no virtual call per
+//! entry.
 
 use crate::error::Result;
 

@@ -17,21 +17,21 @@ pub enum Error {
     /// Someone else has it: the database is open elsewhere. Try later.
     #[error("busy: {0}")]
     Busy(String),
-    /// Bytes on the medium are not what was written. Restore them or salvage.
+    /// Bytes on the medium differ from those that were written. Restore them or salvage.
     #[error("corrupt: {file} at offset {offset}: {what}")]
     Corrupt {
         /// The damaged file.
         file: String,
-        /// Where in it.
+        /// Offset of the damage in the file, bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The damage in words.
         what: String,
     },
     /// The medium is full. Writing resumes when there is room again.
     #[error("no space: {0}")]
     NoSpace(Arc<StoreError>),
-    /// The process or the system has no file descriptor left. What was asked for may be tried again; the database does so itself with its
-    /// own work. Raise the limit of open files, or lower `max_open_files` to leave more to others.
+    /// The process or the system has no file descriptor left. The operation may be tried again; the database repeats its own background
+    /// work. Raise the limit of open files, or lower `max_open_files` to leave more to others.
     #[error("no descriptors: {0}")]
     NoDescriptors(Arc<StoreError>),
     /// The medium failed.

@@ -10,7 +10,7 @@ pub type Seq = u64;
 /// The largest sequence number: 56 bits, because a trailer keeps 8 bits for the kind.
 pub const MAX_SEQ: Seq = (1 << 56) - 1;
 
-/// What an entry says about its key.
+/// Meaning of an entry for its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -46,7 +46,7 @@ impl Kind {
         })
     }
 
-    /// It takes away what was written before, and puts nothing.
+    /// The kind deletes older entries and stores nothing.
     pub fn deletes(self) -> bool {
         matches!(self, Kind::Delete | Kind::RangeDelete | Kind::RangeDeleteFrom)
     }

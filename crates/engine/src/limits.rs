@@ -1,14 +1,14 @@
-//! What confines this process: the processors it may run on, and the control groups (cgroups(7)) around it with their CPU quota and their
+//! Limits of this process: the processors it may run on, and the control groups (cgroups(7)) around it with their CPU quota and their
 //! memory limit.
 //!
-//! A group's limits hold for all groups inside it, so all groups up to the root count: the tightest decides what may be planned with, and
-//! the one that is nearest to its limit what has to be given up. Which groups these are says `/proc/self/cgroup`, where their files lie
-//! `/proc/self/mountinfo`; both versions of the interface may be mounted at once (a "hybrid" system), each with some of the controllers. In
-//! a container the path may lead out of what is visible; then the root of what is mounted stands for it, which is the container's own group
-//! where it has a name space of its own.
+//! A group's limits hold for all groups inside it, so all groups up to the root count: the tightest limit decides what may be planned with,
+//! and the group nearest to its limit decides what has to be given up. The groups are named in `/proc/self/cgroup`, the directories of
+//! their files in `/proc/self/mountinfo`; both versions of the interface may be mounted at once (a "hybrid" system), each with some of the
+//! controllers. In a container the path may lead out of what is visible; then the root of the mount stands for it, which is the container's
+//! own group where it has a name space of its own.
 //!
-//! Nothing here fails: what is missing is a limit that is not set. A file that is there and cannot be read, or not understood, counts with
-//! what it said last, and is named ([`ProcessLimits::unknown`]). All files are looked for below a root, so that tests can make them up.
+//! Nothing here fails: a missing file is a limit that is not set. A file that exists and cannot be read or understood counts with its last
+//! good text, and is named ([`ProcessLimits::unknown`]). All files are looked for below a root, so that tests can make them up.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const NO_LIMIT: u64 = 1 << 60;
 /// Nanoseconds of a clock tick in files of processes: the kernel's `USER_HZ` is 100 for programs, however it is built.
 const TICK_NS: u64 = 10_000_000;
 
-/// Where the limits of this process stand. The places are found once, the values are read anew each time: they change while a process runs.
+/// The files with the limits of this process. They are found once and read anew each time: limits change while a process runs.
 #[derive(Debug)]
 pub struct ProcessLimits {
     root: PathBuf,
@@ -37,18 +37,18 @@ pub struct ProcessLimits {
 struct Group {
     directory: PathBuf,
     unified: bool,
-    /// Of the files with its limits.
+    /// Last good text of each file with limits, by file name.
     last: Mutex<BTreeMap<&'static str, Last>>,
 }
 
-/// What a file with a limit said.
+/// The last content of a file with a limit.
 #[derive(Debug, Default)]
 struct Last {
-    /// The last time that it was understood; `None`: it was not there.
+    /// The text when it was last understood; `None`: there was no file.
     text: Option<String>,
-    /// It was not understood since.
+    /// The last reading of the file failed.
     is_stale: bool,
-    /// How often that was.
+    /// Number of failed readings.
     failures: u64,
 }
 
@@ -76,12 +76,12 @@ pub struct MemoryLimit {
     pub used: u64,
 }
 
-/// What a processor did since the machine started, in ticks.
+/// Ticks of a processor since the machine started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTicks {
     /// The processor's number.
     pub cpu: usize,
-    /// Nothing to do, or waiting for the medium.
+    /// Ticks of idling or waiting for the medium.
     pub idle: u64,
     /// All ticks.
     pub total: u64,
@@ -122,7 +122,7 @@ impl ProcessLimits {
         ticks()?.checked_add(ticks()?)?.checked_mul(TICK_NS)
     }
 
-    /// What the machine's processors did.
+    /// Ticks of the machine's processors.
     pub fn machine(&self) -> Vec<CpuTicks> {
         let stat = read(&self.root.join("proc/stat")).unwrap_or_default();
         stat.lines().filter_map(parse_cpu).collect()
@@ -143,12 +143,13 @@ impl ProcessLimits {
         self.cpu.iter().chain(&self.memory).flat_map(Group::unknown).collect()
     }
 
-    /// How often that was the case so far, of any of them.
+    /// Number of times that a file with limits could not be read or understood.
     pub fn failures(&self) -> u64 {
         self.cpu.iter().chain(&self.memory).map(|group| group.last.lock().values().map(|last| last.failures).sum::<u64>()).sum()
     }
 
-    /// What the kernel can keep of files for this process, bytes: what the machine has to give, and what all of `limits` leave of that.
+    /// Memory that the kernel can use to cache files for this process, bytes: the least of what the machine has available and what each of
+    /// `limits` leaves.
     pub fn for_files(&self, limits: &[MemoryLimit]) -> Option<u64> {
         let machine = read(&self.root.join("proc/meminfo")).and_then(|text| {
             let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim();
@@ -164,7 +165,7 @@ impl MemoryLimit {
         limits.iter().map(|limit| limit.bytes).min()
     }
 
-    /// What the kernel may keep of files within the limit, bytes.
+    /// Memory within the limit that the kernel can use to cache files, bytes.
     fn left(&self) -> u64 {
         self.bytes.saturating_sub(self.used)
     }
@@ -194,8 +195,8 @@ impl Group {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
     }
 
-    /// What a file limits to, as `parse` understands it: `Some(None)` is no limit, `None` nothing that the kernel would say. What it said
-    /// last counts where it says nothing now, for a limit that is not seen for a moment is one all the same.
+    /// The limit that a file sets, by `parse`: `Some(None)` is no limit, `None` a text that the kernel would not write. If the file cannot
+    /// be read or understood, the last good text counts: a limit that cannot be read for a moment still holds.
     fn limit<T>(&self, file: &'static str, parse: impl Fn(&str) -> Option<Option<T>>) -> Option<T> {
         let found = try_read(&self.directory.join(file));
         let mut all = self.last.lock();
@@ -235,7 +236,7 @@ impl Group {
         Some(quota as f64 / period as f64)
     }
 
-    /// `None` if version 1 accounts CPU time in other groups than it limits it in.
+    /// CPU time that the group used, nanoseconds; `None` if version 1 accounts CPU time in other groups than it limits it in.
     fn cpu_used_ns(&self) -> Option<u64> {
         if self.unified { self.value("cpu.stat", "usage_usec")?.checked_mul(1000) } else { self.number("cpuacct.usage") }
     }
@@ -285,8 +286,8 @@ fn chain(root: &Path, path: &Path, from: &Path, at: &Path) -> Vec<PathBuf> {
     home.ancestors().take_while(|group| group.starts_with(&mount)).filter(|group| group.is_dir()).map(Path::to_owned).collect()
 }
 
-/// From a line of proc(5) `mountinfo`: what of the tree is mounted, and where, if it is of version 1 with that controller; of version 2
-/// without one.
+/// The mounted part of the tree and its mount point, from a line of proc(5) `mountinfo`; `None` unless it is a mount of version 1 with that
+/// controller, or of version 2 if `controller` is `None`.
 fn parse_mount(line: &str, controller: Option<&str>) -> Option<(PathBuf, PathBuf)> {
     let (left, right) = line.split_once(" - ")?;
     let mut right = right.split(' ');
@@ -333,12 +334,12 @@ fn parse_cpu(line: &str) -> Option<CpuTicks> {
     Some(CpuTicks { cpu, idle, total: ticks.iter().fold(0, |sum, n| sum.saturating_add(*n)) })
 }
 
-/// A file's text; `None` if there is none to be had.
+/// A file's text; `None` if it does not exist or cannot be read.
 fn read(path: &Path) -> Option<String> {
     try_read(path).ok().flatten()
 }
 
-/// The same; errors apart from a file that is not there.
+/// A file's text; `None` if it does not exist.
 fn try_read(path: &Path) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)) {

@@ -1,4 +1,4 @@
-//! How one budget of memory is divided between memtables and the block cache: to where a byte more saves more time.
+//! Divides one memory budget between memtables and the block cache: the next byte goes where it saves more time.
 //!
 //! **A byte more for memtables.** A tree of `D` bytes over memtables of `x` has about `ln(D / x) / ln T` levels, and every byte written is
 //! rewritten on each of them, so that the time `C` that merges take per second is proportional to `ln(D / x)`. Then
@@ -26,13 +26,13 @@ const MOST_MEMTABLES: u64 = 2 * Budgets::MEMTABLE_MOST;
 const CLEARLY: f64 = 1.5;
 /// A step has to save so many nanoseconds per second: a fraction of a thousandth of a processor.
 const WORTH_NS: f64 = 2.5e5;
-/// What is older than this has lost two thirds of its weight, seconds.
+/// Seconds after which an observation has lost two thirds of its weight.
 const MEMORY_S: f64 = 20.0;
 
-/// What happened since the last look.
+/// Observations since the last look.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Seen {
-    /// How long it was, seconds.
+    /// Time since the last look, seconds.
     pub seconds: f64,
     /// Nanoseconds of merges, and of writers that waited.
     pub merge_ns: f64,
@@ -67,7 +67,7 @@ impl MemorySplit {
         MemorySplit { budget, memtables, merging, rereading, ghost_bytes, tree_bytes, reason: "as it is: nothing seen yet" }
     }
 
-    /// What is divided, bytes.
+    /// The budget that is divided, bytes.
     pub fn budget(&self) -> u64 {
         self.budget
     }

@@ -1,4 +1,4 @@
-//! What a user can plug into a family: a merge operator and a compaction filter.
+//! Extensions that a user can plug into a family: a merge operator and a compaction filter.
 //!
 //! # Calls into the database
 //!
@@ -29,15 +29,15 @@ pub trait MergeOperator: Send + Sync {
     }
 }
 
-/// What a compaction filter decides about a value.
+/// Decision of a compaction filter about a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// Keep it.
+    /// Keep the value.
     Keep,
     /// The key is gone (a tombstone is written where older versions may exist).
     Remove,
-    /// It has this value from now on.
+    /// Replace the value with this one.
     Change(Vec<u8>),
 }
 

@@ -1,6 +1,6 @@
-//! How fast writers may go. Compaction has to keep up in the long run: as the tree falls behind, writers are slowed smoothly, from a rate
-//! that is hardly felt to a floor, and stopped only at hard limits. RocksDB multiplies its rate down to 16 KB/s, where writers wait for
-//! minutes; the floor here is a rate at which compaction gains on the writers anyway.
+//! The speed limit of writers. Compaction has to keep up in the long run: as the tree falls behind, writers are slowed smoothly, from a
+//! rate that is hardly felt to a floor, and stopped only at hard limits. RocksDB multiplies its rate down to 16 KB/s, where writers wait
+//! for minutes; the floor here is a rate at which compaction gains on the writers anyway.
 
 use crate::compaction::picker;
 use crate::manifest::Version;
@@ -12,7 +12,7 @@ pub const FASTEST_DELAY: u64 = 256 << 20;
 /// The rate just before the stop, bytes per second.
 pub const SLOWEST_DELAY: u64 = 16 << 20;
 
-/// What the pace of a family's writers depends on.
+/// Input for the pace of a family's writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaceInput {
     /// Leveled: runs on level 0. Universal: runs in all; where data is placed by age, those of the last two levels are one, because they
@@ -62,14 +62,14 @@ pub enum StopReason {
     Runs,
     /// Too much compaction debt.
     Debt,
-    /// The fast medium has no room until something has sunk.
+    /// The fast medium has no free space until data was demoted.
     Room,
 }
 
-/// How fast writers may go. Ordered by strictness, so that `max` of several families is the pace of the database.
+/// Speed limit of writers. Ordered by strictness, so that `max` of several families is the pace of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as they can.
+    /// No limit.
     Free,
     /// At most at this rate.
     Delay {
@@ -105,8 +105,8 @@ pub fn pace(input: &PaceInput) -> Pace {
     by_runs.max(between(input.debt, input.soft_debt, input.hard_debt, StopReason::Debt))
 }
 
-/// How urgent compactions are, from 0 (nothing to do) to 1 (writers are about to be slowed down): how far runs or debt are on their way to
-/// the limits at which that begins.
+/// Urgency of compactions, from 0 (nothing to do) to 1 (writers are about to be slowed down): how near runs or debt are to the limits at
+/// which slowing begins.
 pub fn urgency(input: &PaceInput) -> f64 {
     let part = |value: u64, soft: u64| if soft == 0 { 0.0 } else { (value as f64 / soft as f64).min(1.0) };
     part(input.runs as u64, input.slowdown_runs as u64).max(part(input.debt, input.soft_debt))

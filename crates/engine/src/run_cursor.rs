@@ -6,7 +6,7 @@ use crate::manifest::KeyRange;
 
 /// The tables of a run, in key order.
 pub trait TableSource {
-    /// How one table is walked.
+    /// Cursor over one table.
     type Cursor: Cursor;
     /// Number of tables.
     fn len(&self) -> usize;

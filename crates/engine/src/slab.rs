@@ -135,9 +135,9 @@ fn slot_size(class: usize) -> usize {
 /// The slabs of one size of slots.
 #[derive(Debug)]
 struct Class {
-    /// By address.
+    /// All slabs by address.
     slabs: BTreeMap<usize, Slab>,
-    /// Those with a free slot. The lowest address is used first, so that the others may become empty.
+    /// Addresses of slabs with a free slot. The lowest is used first, so that the others may become empty.
     open: BTreeSet<usize>,
 }
 

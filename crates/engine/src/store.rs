@@ -1,4 +1,4 @@
-//! Where a database lies: the parts of `sinter-storage` that [`Builder::open_store`](crate::Builder::open_store) and
+//! Stores for the files of a database: the parts of `sinter-storage` that [`Builder::open_store`](crate::Builder::open_store) and
 //! [`Builder::tier_store`](crate::Builder::tier_store) take, and that [`Stats`](crate::Stats) counts by.
 
 pub use sinter_storage::store::{

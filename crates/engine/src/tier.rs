@@ -1,6 +1,6 @@
-//! The identity of a tier: a small file in each store beside the primary one, written when the store is attached to a database. Its
-//! checksum is kept in the manifest, as that of a table is, so that no other store can be taken for it: not that of another database, of
-//! another temperature, or one that was attached at another time.
+//! The identity of a tier: a small file in each store beside the primary one, written when the store is attached to a database. The
+//! manifest keeps its checksum, like that of a table, so that no other store is mistaken for it: not one of another database or
+//! temperature, nor one attached at another time.
 //!
 //! ```text
 //! 0    8 bytes  magic "SinterTr"
@@ -22,16 +22,16 @@ const VERSION: u32 = 1;
 /// Bytes of the file.
 pub const TIER_BYTES: usize = 53;
 
-/// Which tier a store is.
+/// Content of a store's identity file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierIdentity {
-    /// Of which database.
+    /// Database to which the store belongs.
     pub db: DbId,
     /// Number of the file.
     pub number: u64,
-    /// Of which temperature.
+    /// Temperature of the tables that the store holds.
     pub temperature: Temperature,
-    /// Since when, unix seconds.
+    /// Time of attachment, unix seconds.
     pub attached: u64,
 }
 

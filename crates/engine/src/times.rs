@@ -43,7 +43,7 @@ impl Cut {
     }
 }
 
-/// Which entries have expired for one reader of a family with a time to live.
+/// Tells which entries have expired for one reader of a family with a time to live.
 #[derive(Debug, Clone, Copy)]
 pub struct Expiry {
     cut: Cut,
@@ -123,7 +123,7 @@ impl TimeMap {
         &self.samples[self.samples.partition_point(|sample| sample.0 <= seq)..]
     }
 
-    /// What of it concerns the numbers `min..=max`, few and small enough for a table: where they are too many, gaps are larger parts of
+    /// The samples that concern the numbers `min..=max`, few enough for a table: too many are thinned, so that gaps are larger parts of
     /// their age.
     pub fn within(&self, min: Seq, max: Seq) -> TimeMap {
         let from = self.samples.partition_point(|sample| sample.0 < min).saturating_sub(1);

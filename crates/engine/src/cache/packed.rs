@@ -10,9 +10,9 @@ pub(super) const OVERHEAD: u64 = 128;
 /// A compressed block in memory. Its bytes were verified before they came here.
 #[derive(Debug)]
 pub struct Packed {
-    /// How to decompress it; with the table's dictionary if the table has one.
+    /// Codec of the bytes; needs the table's dictionary if the table has one.
     pub codec: Codec,
-    /// Its length when decompressed.
+    /// Length when decompressed, bytes.
     pub raw: u32,
     /// The compressed bytes.
     pub bytes: Box<[u8]>,
@@ -43,7 +43,7 @@ impl Packed {
     }
 }
 
-/// What is below the uncompressed part, under one lock that only misses take.
+/// The cache below its uncompressed part, under one lock that only misses take.
 #[derive(Debug, Default)]
 pub(super) struct Below {
     pub packed: Queue<Packed>,

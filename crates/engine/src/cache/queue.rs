@@ -96,7 +96,7 @@ fn item<V>(tables: &HashMap<u64, HashMap<u32, Item<V>>>, key: Key) -> Option<&It
 mod tests {
     use super::*;
 
-    /// The same, slowly.
+    /// A slow reference implementation of the queue.
     #[derive(Default)]
     struct Model(Vec<(Key, u64, u64)>);
 

@@ -19,9 +19,9 @@ const STEPS: u64 = 32;
 const SAMPLES: u64 = 1000;
 /// One side has to be so many times larger than the other.
 const CLEARLY: f64 = 1.25;
-/// And a step has to save so many nanoseconds per second: a thousandth of a processor.
+/// A step has to save at least so many nanoseconds per second: a thousandth of a processor.
 const WORTH_NS: f64 = 1e6;
-/// What a packed hit costs as long as none was measured: unpacking 4 KB, deriving its tags, packing another.
+/// Cost assumed for a hit of a compressed block until one was measured: unpacking 4 KB, deriving its tags, packing another.
 const UNPACK_NS: f64 = 5000.0;
 /// Bytes of a block, where only the order of magnitude matters.
 const BLOCK: u64 = 4096;
@@ -31,13 +31,13 @@ const BLOCK: u64 = 4096;
 pub struct Observed {
     /// The budget of both parts, bytes.
     pub capacity: u64,
-    /// Of which for packed blocks.
+    /// Budget of compressed blocks, out of `capacity`; bytes.
     pub packed: u64,
-    /// Bytes that these take.
+    /// Bytes that compressed blocks take.
     pub packed_used: u64,
-    /// Bytes that the others take.
+    /// Bytes that uncompressed blocks take.
     pub plain_used: u64,
-    /// What was counted since the last decision.
+    /// Signals since the last decision.
     pub seen: Signals,
     /// Nanoseconds of a miss, as last measured.
     pub miss_ns: f64,
@@ -45,16 +45,16 @@ pub struct Observed {
     pub unpack_ns: f64,
 }
 
-/// What to do, and why.
+/// The new split of the budget, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// Bytes for packed blocks from now on.
     pub packed: u64,
-    /// Nanoseconds per second that a step more would save,
+    /// Time that readers would save by one step more, nanoseconds per second.
     pub gain: f64,
-    /// and cost.
+    /// Time that one step more would cost, nanoseconds per second.
     pub cost: f64,
-    /// In words.
+    /// The reason in words.
     pub reason: &'static str,
 }
 

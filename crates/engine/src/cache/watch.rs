@@ -1,4 +1,4 @@
-//! What the cache counts to be divided well. Only misses and evictions count, so that a hit costs nothing.
+//! Counters by which the cache is split into its parts. Only misses and evictions count, so that a hit costs nothing.
 
 use super::packed::WATCHED;
 use super::{Cache, Part};
@@ -77,10 +77,10 @@ impl Cost {
     }
 }
 
-/// What a cache counted since it began, or between two moments ([`Signals::since`]).
+/// Counters of a cache since it began, or between two moments ([`Signals::since`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals {
-    /// When, nanoseconds; between two moments: how long.
+    /// Time of the reading, nanoseconds; between two moments: the time that passed.
     pub at_ns: u64,
     /// Misses of blocks that had left the cache only lately, estimated from those that are watched.
     pub ghost_hits: u64,
@@ -105,7 +105,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// What was counted since an earlier moment.
+    /// The increase since an earlier moment.
     #[must_use]
     pub fn since(&self, before: &Signals) -> Signals {
         let less = |now: u64, then: u64| now.saturating_sub(then);

@@ -9,7 +9,7 @@ const PER_OCTAVE_LOG2: u32 = 3;
 /// Values below 8 have their own bucket; 61 octaves above have eight each.
 const BUCKETS: usize = 8 + 61 * 8;
 
-/// What one slot's thread recorded.
+/// Values recorded by one slot's thread.
 struct Part {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
@@ -45,7 +45,7 @@ impl HistogramSummary {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    /// The same in a unit that is `factor` times as large.
+    /// The summary in a unit that is `factor` times as large.
     pub(super) fn in_larger_unit(self, factor: f64) -> Self {
         let HistogramSummary { count, sum, max, p50, p95, p99 } = self;
         HistogramSummary { count, sum: sum / factor, max: max / factor, p50: p50 / factor, p95: p95 / factor, p99: p99 / factor }

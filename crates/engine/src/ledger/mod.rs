@@ -31,13 +31,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LedgerLine {
-    /// Whose data.
+    /// Family whose data was written; `None` for logs and manifests.
     pub family: Option<u32>,
-    /// Who wrote.
+    /// Cause of the writing.
     pub cause: Cause,
-    /// To which tier; [`Temperature::Unknown`] is the primary store.
+    /// Tier written to; [`Temperature::Unknown`] is the primary store.
     pub tier: Temperature,
-    /// How much.
+    /// Bytes written.
     pub bytes: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct LedgerSnapshot {
     pub lines: Vec<LedgerLine>,
 }
 
-/// What one family wrote and caused.
+/// Bytes that one family wrote and caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FamilyShare {
@@ -65,9 +65,9 @@ pub struct FamilyShare {
     pub user_bytes: u64,
     /// Entries its users wrote.
     pub user_keys: u64,
-    /// Its part of the shared log, by payload; the parts of all families sum up to the log.
+    /// Part of the shared log, by payload; the parts of all families sum up to the log. Bytes.
     pub wal_bytes: u64,
-    /// Bytes written for it alone: flushes, compactions.
+    /// Bytes written for this family alone: flushes, compactions.
     pub own_bytes: u64,
 }
 
@@ -122,7 +122,7 @@ fn add(counter: &AtomicU64, n: u64) {
 /// Family, cause and tier.
 type LineKey = (Option<u32>, Cause, Temperature);
 
-/// Where every written byte came from.
+/// Accounts for every written byte by family, cause and tier.
 ///
 /// Threads: `record` takes a shared lock and adds; `family` and `counter` hand out the counter itself, so that the write path adds to an
 /// atomic and nothing else. All adds are relaxed: a snapshot is exact once the writers it asks about are quiet.
@@ -204,7 +204,7 @@ impl LedgerSnapshot {
         self.lines.iter().filter(|l| which(l.cause)).map(|l| l.bytes).sum()
     }
 
-    /// What was written to one tier; users do not write to one.
+    /// The lines of one tier; without user bytes, for users do not write to a tier.
     #[must_use]
     pub fn on(&self, tier: Temperature) -> LedgerSnapshot {
         let lines = self.lines.iter().filter(|line| line.tier == tier).copied().collect();
@@ -220,7 +220,7 @@ impl LedgerSnapshot {
         causes.into_iter().collect()
     }
 
-    /// What each family wrote and caused. The shared log is split by payload, to the byte: the parts sum up to the whole as long as
+    /// Bytes that each family wrote and caused. The shared log is split by payload, to the byte: the parts sum up to the whole as long as
     /// any payload was recorded.
     pub fn by_family(&self) -> Vec<FamilyShare> {
         let wal = u128::from(self.sum(|cause| cause == Cause::Wal));
@@ -244,7 +244,7 @@ impl LedgerSnapshot {
         shares
     }
 
-    /// What was written since an earlier snapshot of the same ledger.
+    /// Bytes written since an earlier snapshot of the same ledger.
     pub fn since(&self, earlier: &LedgerSnapshot) -> LedgerSnapshot {
         let minus = |now: &[(u32, u64)], then: &[(u32, u64)]| now.iter().map(|(id, n)| (*id, n.saturating_sub(of(then, *id)))).collect();
         let before = |line: &LedgerLine| {

@@ -3,7 +3,7 @@
 use super::{FamilyShare, LedgerSnapshot, ratio};
 use sinter_storage::store::Cause;
 
-/// What the files take and what of it is alive, for space amplification.
+/// Size of the files and of their live data, for space amplification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Bytes of all files.
@@ -18,7 +18,7 @@ impl Space {
         (self.live_bytes > 0).then(|| ratio(self.stored_bytes, self.live_bytes))
     }
 
-    /// Its figure for a report.
+    /// The amplification as text for a report.
     fn text(&self) -> String {
         self.amplification().map_or_else(|| "unknown".into(), |a| format!("{a:.2}"))
     }

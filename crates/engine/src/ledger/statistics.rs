@@ -148,7 +148,7 @@ impl Statistics {
         if histogram.is_time() { summary.in_larger_unit(1000.0) } else { summary }
     }
 
-    /// What is counted here, by name.
+    /// All tickers by name.
     pub fn tickers(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Ticker::ALL.iter().map(|ticker| (ticker.name(), self.ticker(*ticker)))
     }

@@ -1,11 +1,11 @@
-//! From one version of a tree to the next: pure, and suspicious of what it is asked to do, because a wrong version loses data.
+//! Derives the next version of a tree: a pure function that checks the changes it is given, because a wrong version loses data.
 
 use super::version::{Run, TableInfo, Version};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a table stands in a tree.
+/// Location of a table in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The level.
@@ -20,37 +20,37 @@ impl fmt::Display for Place {
     }
 }
 
-/// What happens to one table.
+/// Change of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A new table. Its number was never used before.
     Add {
-        /// Where it stands; the run is made if there is none.
+        /// Destination; the run is made if there is none.
         to: Place,
         /// The table.
         table: Arc<TableInfo>,
     },
     /// The table is no longer part of the tree.
     Remove {
-        /// Where it stood.
+        /// Place that the table leaves.
         from: Place,
-        /// Its number.
+        /// Number of the table.
         number: u64,
     },
-    /// The table changes its place as it is.
+    /// The table changes its place and is not rewritten.
     Move {
-        /// Where it stood.
+        /// Place that the table leaves.
         from: Place,
-        /// Where it stands from now on.
+        /// Destination.
         to: Place,
-        /// Its number.
+        /// Number of the table.
         number: u64,
     },
 }
 
 impl Version {
-    /// The version after all of `changes` at once: what goes goes first, then the rest comes. Refused, with the reason, if a table
-    /// that goes is not where it is said to be, an added number is not new, a level does not exist, or a run would overlap itself.
+    /// The version after all of `changes` at once: removals are done first, then additions. Refused, with the reason, if a table to be
+    /// removed is not where it is said to be, an added number is not new, a level does not exist, or a run would overlap itself.
     pub fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<Version, String> {
         let mut leaving: HashMap<u64, (Place, Option<Place>)> = HashMap::new();
         let mut coming: BTreeMap<Place, Vec<Arc<TableInfo>>> = BTreeMap::new();

@@ -27,9 +27,10 @@ const LOG_LENGTH: u8 = 0x0e;
 const TIER: u8 = 0x10;
 /// Ages are estimates: losing a sample makes them coarser, never wrong.
 const TIME_SAMPLE: u8 = IGNORABLE | 0x0d;
-/// Of the table that the item before adds. A reader that takes it for 0 merges sooner than it has to.
+/// Settled bytes of the table that the item before adds. A reader that takes them for 0 merges sooner than it has to.
 const SETTLED: u8 = IGNORABLE | 0x14;
-/// The same. A reader that does not know it takes entries to be as old as their numbers, and merges in vain once.
+/// Times of the table that the item before adds. A reader that does not know them takes entries to be as old as their numbers, and merges
+/// in vain once.
 const TIMED: u8 = IGNORABLE | 0x15;
 /// For people: nothing follows from it.
 const TIER_HEAT: u8 = IGNORABLE | 0x16;
@@ -37,11 +38,11 @@ const TIER_HEAT: u8 = IGNORABLE | 0x16;
 /// A family that begins to exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewFamily {
-    /// Its id, never used before (dropped families included).
+    /// Id, never used before (dropped families included).
     pub id: u32,
-    /// Its name, unique among the families that exist.
+    /// Name, unique among the families that exist.
     pub name: String,
-    /// Its settings, TOML.
+    /// Settings as TOML.
     pub settings: String,
     /// Name of its merge operator; empty for none.
     pub operator: String,
@@ -52,16 +53,16 @@ pub struct NewFamily {
 /// A change of one family's tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableChange {
-    /// Whose.
+    /// Id of the family.
     pub family: u32,
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
 /// A store beside the primary one. Whoever does not know of it takes its tables for lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownTier {
-    /// Of which tables.
+    /// Temperature of the tables that the store holds.
     pub temperature: Temperature,
     /// Number of its identity file.
     pub number: u64,
@@ -69,10 +70,10 @@ pub struct KnownTier {
     pub identity: u64,
 }
 
-/// How often data of a store was read, as it was when this was written.
+/// Reads of a store's data as counted when the edit was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierHeat {
-    /// Of which tables; [`Temperature::Unknown`]: the primary store's.
+    /// Temperature of the store's tables; [`Temperature::Unknown`] is the primary store.
     pub temperature: Temperature,
     /// Gets that its tables answered, from one in [`crate::placement::heat::SAMPLED`] that is counted.
     pub answered: u64,
@@ -335,7 +336,7 @@ fn put_table(out: &mut Vec<u8>, table: &TableInfo) {
     out.push(table.temperature as u8);
 }
 
-/// What readers need not know of a table: items of their own behind the one that adds it.
+/// Numbers of a table that readers need not know: items of their own behind the one that adds the table.
 fn put_extras(out: &mut Vec<u8>, scratch: &mut Vec<u8>, table: &TableInfo) {
     let mut put = |tag, numbers: &[u64]| {
         item(out, scratch, tag, |b| numbers.iter().for_each(|n| put_varint(b, *n)));

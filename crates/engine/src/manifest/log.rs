@@ -94,7 +94,7 @@ impl ManifestLog {
         self.in_doubt
     }
 
-    /// It takes no more edits: an append or an earlier rotation failed.
+    /// The manifest takes no more edits: an append or an earlier rotation failed.
     pub fn must_rotate(&self) -> bool {
         !self.live || self.log.has_failed()
     }
@@ -126,7 +126,7 @@ impl ManifestLog {
         Ok(())
     }
 
-    /// Which file.
+    /// Id of the file.
     pub fn id(&self) -> FileId {
         self.log.id()
     }
@@ -148,15 +148,15 @@ fn delete_manifests(store: &dyn Store, keep: Option<FileId>) -> Result<()> {
     Ok(())
 }
 
-/// What [`load`] found.
+/// Result of [`load`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// What the manifest says; `None`: there is no database in this store yet. `next_number` is above every file of the store,
-    /// files that the manifest does not know included.
+    /// State in the manifest; `None`: the store has no database yet. `next_number` is above every file of the store, files that the
+    /// manifest does not know included.
     pub state: Option<State>,
     /// The live manifest.
     pub live: Option<FileId>,
-    /// How the live manifest ended. Whatever was cut had never been acknowledged.
+    /// End of the live manifest. Bytes cut off there had never been acknowledged.
     pub end: LogEnd,
     /// Edits behind the live manifest's first state.
     pub edits: u64,

@@ -1,5 +1,5 @@
-//! Which tables make up the database: pure descriptions ([`TableInfo`], [`Run`], [`Version`]), the edits that lead from one version to
-//! the next, and the log that keeps the edits.
+//! The set of tables that make up the database: pure descriptions ([`TableInfo`], [`Run`], [`Version`]), the edits that lead from one
+//! version to the next, and the log that keeps the edits.
 
 mod apply;
 mod edit;

@@ -1,4 +1,4 @@
-//! Everything that the manifest says, in memory: edits lead from one state to the next, and a state can be written as one edit.
+//! The manifest's content in memory: edits lead from one state to the next, and a state can be written as one edit.
 
 use super::apply::Change;
 use super::edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
@@ -13,34 +13,34 @@ use std::sync::Arc;
 /// One column family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyState {
-    /// Its id.
+    /// Id.
     pub id: u32,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its settings, TOML.
+    /// Settings as TOML.
     pub settings: String,
     /// Name of its merge operator; empty for none.
     pub operator: String,
-    /// Its tree.
+    /// Tree of tables.
     pub version: Arc<Version>,
-    /// Log segments with a smaller number hold nothing that it needs.
+    /// Number of the oldest log segment that may hold data not yet flushed.
     pub flushed_log: u64,
 }
 
-/// What the manifest says.
+/// Content of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     /// The database.
     pub db: DbId,
-    /// Its families by id; dropped ones are gone.
+    /// Families by id, without dropped ones.
     pub families: BTreeMap<u32, FamilyState>,
-    /// Its settings, TOML.
+    /// Settings of the database as TOML.
     pub settings: String,
-    /// Its stores beside the primary one.
+    /// Stores beside the primary one.
     pub tiers: BTreeMap<Temperature, KnownTier>,
     /// Log segments that some family still needs; each must exist.
     pub logs: BTreeSet<u64>,
-    /// Least length, bytes, of the records of some of these.
+    /// Least length of the records of some of these log segments, bytes.
     pub log_lengths: BTreeMap<u64, u64>,
     /// File numbers below this have been used.
     pub next_number: u64,
@@ -58,12 +58,12 @@ pub struct State {
     pub(super) by_log: BTreeSet<(u64, u32)>,
 }
 
-/// What an edit leads to, checked and not yet taken over ([`State::prepare`]).
+/// State after an edit, checked and not yet in effect ([`State::prepare`]).
 #[derive(Debug)]
 pub struct Prepared {
-    /// The state after it, but of the families only those that the edit is about.
+    /// The state after the edit, with only those families that the edit concerns.
     next: State,
-    /// These, the dropped ones included.
+    /// Ids of the families that the edit concerns, dropped ones included.
     touched: BTreeSet<u32>,
 }
 

@@ -56,7 +56,7 @@ impl KeyRange {
     }
 }
 
-/// What is known of a table without opening it. Stored in the manifest.
+/// Facts about a table that are known without opening it. Stored in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableInfo {
     /// File number.
@@ -85,22 +85,22 @@ pub struct TableInfo {
     pub oldest_time: u64,
     /// Newest write time in it, unix seconds; 0 if unknown.
     pub newest_time: u64,
-    /// Where it lies.
+    /// Temperature of the store that holds the table.
     pub temperature: Temperature,
-    /// Bytes of it that hide nothing: for their keys nothing older lay below when they were written, and never will.
+    /// Bytes that hide nothing: when they were written, nothing older lay below for their keys, and nothing ever will.
     pub settled: u64,
-    /// What in it goes by a time of its own; `None`: all is as old as its numbers say.
+    /// Entries with a time of their own; `None`: all are as old as their numbers say.
     pub timed: Option<Timed>,
 }
 
-/// How old the entries of a table are, where some go by a time of their own and not by their number.
+/// Ages of a table's entries if some of them have a time of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timed {
-    /// How many do.
+    /// Number of entries with a time of their own.
     pub entries: u64,
     /// The oldest and the newest of their times, unix seconds; the first is larger if there are none.
     pub times: (u64, u64),
-    /// Oldest and newest number of everything else; the first is larger if there is nothing else.
+    /// Oldest and newest number of all other entries; the first is larger if there are none.
     pub others: (Seq, Seq),
 }
 

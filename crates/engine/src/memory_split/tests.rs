@@ -17,7 +17,7 @@ struct Work {
 }
 
 impl Work {
-    /// What is seen in a second; merges end in bursts, every fifth second.
+    /// Observations of one second; merges end in bursts, every fifth second.
     fn seen(self, second: usize, memtables: u64, budget: u64) -> Seen {
         let levels = (2.0 * self.data as f64 / memtables as f64).ln() / 10f64.ln();
         // 3 ns per byte, rewritten 5 times per level.
@@ -88,7 +88,7 @@ fn between_the_two_it_rests_near_the_least_cost() {
     }
 }
 
-/// Where the budget is many times what memtables may get, a step is still small beside what they have.
+/// If the budget is many times what memtables may get, a step is still small beside what they have.
 #[test]
 fn large_budgets_rest_too() {
     for budget in [8 << 30, 64 << 30] {

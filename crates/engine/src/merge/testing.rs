@@ -179,7 +179,7 @@ pub fn entries(history: &[Write], from: usize, to: usize) -> (Vec<Entry>, Vec<Ra
     (points, ranges)
 }
 
-/// What a reader at `snapshot` sees: the history replayed.
+/// The map that a reader at `snapshot` sees: the history replayed.
 pub fn replay(history: &[Write], snapshot: Seq) -> std::collections::BTreeMap<Vec<u8>, Vec<u8>> {
     let mut map = std::collections::BTreeMap::new();
     for write in history.iter().take(snapshot as usize) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::merge::testing::Rng;
 
-/// What was written when, and the samples that were taken meanwhile.
+/// Simulated writes with their times, and the samples taken meanwhile.
 struct World {
     rng: Rng,
     now: u64,

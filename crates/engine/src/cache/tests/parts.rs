@@ -21,7 +21,7 @@ fn contents(table: u64, slot: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a reader does: the slot, the compressed part, the medium.
+/// Reads a block like a reader: from the slot, the compressed part or the medium. Returns where it was found.
 fn read(cache: &Cache, home: &Arc<Home>, slot: usize, length: usize) -> &'static str {
     let expected = contents(home.number, slot as u64, length);
     if let Some(found) = home.slots[slot].load().as_ref() {

@@ -23,7 +23,7 @@ impl Run {
         Run { store: TestStore::with(files), state: State::new(DB), log: None, history: Vec::new(), random: Random(seed) }
     }
 
-    /// What an open does: load, replace the manifest; and a log segment, so that the store is in use.
+    /// Opens like a database: loads and replaces the manifest, and makes a log segment, so that the store is in use.
     fn open(&mut self) {
         let loaded = load(&self.store).unwrap();
         let from = self.store.ops().len();
