@@ -1,5 +1,6 @@
-//! What a spec asks of an engine, read once and in the same way for all. RocksDB's option names are the language, SinterDB's reader of
-//! OPTIONS files understands it, and what a spec leaves out has SinterDB's default: engines differ in nothing that was not asked for.
+//! The settings that a spec asks of an engine, read once and in the same way for all. Specs use RocksDB's option names, SinterDB's reader
+//! of OPTIONS files understands them, and options that a spec leaves out have SinterDB's defaults: engines differ only in settings that
+//! were asked for.
 
 use sinter_lab::run::EngineSpec;
 use sinter_lab::target::Outcome;
@@ -18,15 +19,15 @@ pub struct Asked {
 
 /// One setting of a spec.
 pub struct Stated {
-    /// Its section, name and value.
+    /// Section, name and value.
     pub entry: OptionEntry,
-    /// It is in [`Asked::database`] or [`Asked::families`]; all others are RocksDB's alone.
+    /// The setting is in [`Asked::database`] or [`Asked::families`]; all others are RocksDB's alone.
     pub understood: bool,
 }
 
 /// The section of a database's settings.
 const DATABASE: &str = "DBOptions";
-/// How the section of a family's tables begins.
+/// Beginning of the section of a family's tables.
 const TABLES: &str = "TableOptions/";
 
 impl Asked {
@@ -44,7 +45,7 @@ impl Asked {
     }
 }
 
-/// What a spec asks of SinterDB alone, as a list of what an engine cannot follow.
+/// Requests of a spec that only SinterDB can fulfil, as a list of settings that another engine ignores.
 pub fn of_sinter_alone(spec: &EngineSpec) -> Vec<String> {
     let clock = spec.operations_per_clock_second.map(|rate| format!("operations_per_clock_second = {rate}: its clock is the system's"));
     let tiers = spec.tiers.iter().map(|tier| format!("tiers: {}: all files lie in one directory", tier.temperature));
@@ -58,13 +59,13 @@ impl Stated {
         (self.entry.section != DATABASE).then(|| self.entry.section.split('"').nth(1).unwrap_or_default())
     }
 
-    /// It is about tables.
+    /// The setting is about tables.
     pub fn is_of_tables(&self) -> bool {
         self.entry.section.starts_with(TABLES)
     }
 }
 
-/// As in `[CFOptions "hot"] write_buffer_size = 8388608`.
+/// Formats like `[CFOptions "hot"] write_buffer_size = 8388608`.
 impl fmt::Display for Stated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {} = {}", self.entry.section, self.entry.key, self.entry.value)

@@ -402,7 +402,7 @@ fn rocksdb_names_what_it_ignores() {
     assert!(matches!(&opened.ignored_settings[..], [line] if line.starts_with("[DBOptions] max_background_jobs = 0: ")));
 }
 
-/// What only SinterDB can be told is told to nobody else in silence.
+/// Settings that only SinterDB can be told are reported as ignored by all others.
 #[test]
 fn a_clock_and_tiers_are_sinterdbs_alone() {
     let tier = TierSpec { temperature: "cold".into(), directory: None, model: None };
@@ -507,7 +507,7 @@ fn fjall_has_removed_what_compactions_replaced() {
     assert!(target.session(false).get(&7_u32.to_be_bytes(), &mut out).unwrap());
 }
 
-/// As on a full disk: flushes fail, and writers must not wait for them for ever.
+/// Flushes fail as on a full disk, and writers must not wait for them for ever.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a scope would wait for ever for a writer that does")]
 fn fjall_whose_workers_failed_fails() {

@@ -17,7 +17,7 @@ const LEAST_WORKERS: usize = 2;
 /// The commonest reason.
 const NONE: &str = "fjall has no such setting";
 
-/// How to open the database. `wal`: every write is in the kernel before it returns (fjall's default, `PersistMode::Buffer`).
+/// Options for opening the database. `wal`: every write is in the kernel before it returns (fjall's default, `PersistMode::Buffer`).
 pub fn database(asked: &Asked, wal: bool, directory: &Path) -> DatabaseBuilder<Database> {
     let settings = &asked.database;
     Database::builder(directory)
@@ -29,7 +29,7 @@ pub fn database(asked: &Asked, wal: bool, directory: &Path) -> DatabaseBuilder<D
         .journal_compression(CompressionType::None)
 }
 
-/// How to create a keyspace.
+/// Options for creating a keyspace.
 pub fn keyspace(settings: &FamilySettings, wal: bool) -> KeyspaceCreateOptions {
     let codecs: Vec<CompressionType> = (0..LEVELS).map(|level| codec(settings.compression_at(level).codec)).collect();
     let levels = Leveled::default()

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the event log has said so far.
+/// Compactions that the event log has reported so far.
 #[derive(Debug, Default)]
 pub struct Events {
     heard: Mutex<Heard>,
@@ -16,7 +16,7 @@ struct Heard {
     finished: BTreeMap<u64, u64>,
     /// Output levels of compactions that have begun, by job.
     running: BTreeMap<u64, u64>,
-    /// How the bytes of all compactions were told apart at the last reading. These only grow.
+    /// Bytes of compactions by level at the last reading. They only grow.
     told: BTreeMap<Option<u64>, u64>,
 }
 
@@ -78,7 +78,7 @@ fn begun(line: &str) -> Option<(u64, u64)> {
     Some((job.parse().ok()?, level.split(',').next()?.parse().ok()?))
 }
 
-/// What stands behind a member's name. Events are flat where these members stand, and no text in them has quotes.
+/// Text behind a member's name. Events are flat where these members stand, and no text in them has quotes.
 fn member<'a>(event: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = event.split_once(&format!("\"{name}\":"))?;
     Some(rest.trim_start())

@@ -27,13 +27,13 @@ const VERBATIM: &[&str] = &[
     "default_write_temperature",
 ];
 
-/// What a database is opened with.
+/// Options for opening a database.
 pub struct Chosen {
     /// The database.
     pub database: Options,
-    /// Its families by name, in the spec's order.
+    /// Options of the families by name, in the spec's order.
     pub families: Vec<(String, Options)>,
-    /// What RocksDB cannot be told.
+    /// Settings that RocksDB cannot be told.
     pub ignored: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
 /// Settings of SinterDB that RocksDB is not told. (`memory_budget` it is: a `WriteBufferManager` charges memtables to the cache.)
 const OURS: &[&str] = &["compressed_cache", "ttl_seconds"];
 
-/// What RocksDB says that it was opened with, in its OPTIONS file.
+/// RocksDB's own OPTIONS file of an open database.
 pub struct Kept(String);
 
 /// Reads the newest OPTIONS file of an open database.
@@ -93,7 +93,7 @@ impl Kept {
         behind.lines().map(str::trim).take_while(|line| !line.starts_with('['))
     }
 
-    /// What it says of a family's compression: the lines of all its options that are about it, in RocksDB's words.
+    /// Lines of a family's section about compression, in RocksDB's words.
     pub fn compression(&self, family: &str) -> String {
         let section = format!("CFOptions \"{family}\"");
         let lines = || self.section(&section);
@@ -112,7 +112,7 @@ impl Kept {
     }
 }
 
-/// Of a struct of options, the level and the dictionary, which are what a spec can ask for.
+/// Reduces a struct of options to level and dictionary, which are all that a spec can ask for.
 fn without_defaults(line: &str) -> String {
     let Some((name, members)) = line.split_once("={") else { return line.to_string() };
     let asked = |member: &&str| member.starts_with("level=") || member.starts_with("max_dict_bytes=");

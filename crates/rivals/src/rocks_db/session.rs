@@ -1,4 +1,4 @@
-//! What one thread does with RocksDB.
+//! Operations of one thread on RocksDB.
 
 use rocksdb::{ColumnFamily, DB, DBRawIterator, ReadOptions, WriteBatch, WriteOptions};
 use sinter_lab::target::{Outcome, Scan, Session};
