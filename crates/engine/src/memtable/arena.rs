@@ -40,7 +40,7 @@ const SEGMENTS: usize = (1 << (32 - OFFSET_BITS)) / SEGMENT;
 const ENTRY_CHUNKS: u32 = (SEGMENTS * SEGMENT) as u32 - 8;
 /// Trailer, key length and value length (`u16` each): the head of nearly all entries.
 const SHORT: usize = 12;
-/// The same with [`LONG_MARK`] for the key length, behind it both lengths again as `u32`.
+/// Head of other entries: a trailer, a value length that is not used, [`LONG_MARK`] for the key length, then both lengths as `u32`.
 const LONG: usize = 20;
 /// Says that the lengths are longer; a short key is shorter than this.
 const LONG_MARK: u16 = u16::MAX;
@@ -162,7 +162,7 @@ impl NodeSlot {
     }
 }
 
-/// What was inserted.
+/// An inserted entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) key: &'a [u8],

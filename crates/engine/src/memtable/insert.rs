@@ -8,7 +8,8 @@ use crate::key;
 use std::cmp;
 use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 
-/// Where an entry will go. Good until its tree divides a node, and for no other tree: with another one the way is looked for from the root.
+/// Where an entry will be inserted. Valid until its tree divides a node, and for no other tree; otherwise the insertion descends from the
+/// root.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     leaf: NodeRef,
@@ -21,23 +22,23 @@ fn new_shape() -> u64 {
     LAST.fetch_add(1, StdOrdering::Relaxed)
 }
 
-/// What the one writer of a tree keeps between insertions.
+/// State that the one writer of a tree keeps between insertions.
 #[derive(Debug)]
 pub(super) struct Writer {
     room: Room,
-    /// Another one whenever a node was divided.
+    /// Number of the tree's shape, renewed whenever a node was divided.
     shape: u64,
     /// The inner nodes of the last descent, root first, with the slots taken.
     path: Vec<(NodeRef, usize)>,
     /// Nodes being changed.
     locked: Vec<NodeRef>,
-    /// Where the last entry went.
+    /// Leaf and slot of the last entry.
     last: Option<(NodeRef, usize)>,
     /// The greatest entry, if the last insertion near it left the tree's shape alone.
     tail: Option<Tail>,
 }
 
-/// The greatest entry: what comes behind it needs no search.
+/// The greatest entry: an entry behind it is appended without a search.
 #[derive(Debug, Clone, Copy)]
 struct Tail {
     leaf: NodeRef,

@@ -141,7 +141,8 @@ impl MemtableWriter {
         self.insert_at(None, key, seq, kind, value);
     }
 
-    /// The same for the newest version of a key, for which [`MemtableWriter::expect`] has given a place.
+    /// Adds the newest version of a key at the place that [`MemtableWriter::expect`] gave for it, if that is still valid. Panics like
+    /// `insert`.
     pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         let writer = self.writer.as_mut().expect("a writer is kept until the drop");
         self.memtable.tree.insert(writer, place, key, key::trailer(seq, kind), value);

@@ -25,7 +25,7 @@ const LINE: usize = if WIDTH < 8 { 2 } else { 8 };
 /// Fewer more shared bytes than this are not worth the cache misses of taking all prefixes anew.
 const SKIP_GAIN: usize = 4;
 
-/// What is looked for.
+/// Entry that a search looks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],

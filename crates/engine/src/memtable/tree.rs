@@ -10,7 +10,7 @@ use super::arena::{Arena, Entry, EntryRef, NodeRef, NodeSlot};
 use super::node::{Node, Target, WIDTH};
 use super::sync::{self, AtomicU32, Ordering};
 
-/// Where to go.
+/// Position that a search looks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Goal<'a> {
     /// To the first entry.
@@ -87,7 +87,7 @@ impl Tree {
         }
     }
 
-    /// The same, of a leaf that [`Tree::expect`] has given.
+    /// Prefetches the entry where `target` is expected in a leaf that [`Tree::expect`] has given.
     pub(super) fn expect_entry_in(&self, leaf: NodeRef, target: Target<'_>) {
         if let Some(entry) = self.arena.node(leaf).guess(&target) {
             self.arena.prefetch(entry);
@@ -122,8 +122,8 @@ impl Tree {
         Some(self.read(leaf.next?, LeafCopy::of))
     }
 
-    /// What `take` makes of the goal's leaf and the place in it; `None` if the tree is empty. `take` may see a leaf amid a change, but what
-    /// it then returns is thrown away.
+    /// Applies `take` to the goal's leaf and the place in it; `None` if the tree is empty. `take` may see a leaf amid a change; then its
+    /// result is thrown away.
     fn locate<T>(&self, goal: Goal<'_>, take: impl Fn(Node<'_>, usize) -> T) -> Option<T> {
         let mut attempt = 0;
         loop {

@@ -82,7 +82,7 @@ impl Ages {
         self.weights.iter().sum()
     }
 
-    /// What is younger than an age; within a bucket everything is taken to be spread evenly.
+    /// Weight of everything younger than an age, taken to be spread evenly within a bucket.
     pub fn younger(&self, age: u64) -> f64 {
         if age > MAX_SEQ {
             return self.total();

@@ -1,5 +1,5 @@
-//! What one family's choice rests on and what was chosen. In memory only: the bytes by age come back with the tables when a database is
-//! opened, and until something was touched the budget alone decides.
+//! One family's automatic choice of the age up to which data stays on the fast tier, and the counts that it follows from. In memory only:
+//! the bytes by age come back with the tables when a database is opened, and until something was read or replaced the budget alone decides.
 
 use super::ages::Ages;
 use super::choose::{Basis, Standing, Verdict, choose};
@@ -17,13 +17,13 @@ const MOST_TOUCHES: f64 = 1_048_576.0;
 /// Numbers are kept, not zeroed, up to the age below which so many times the budget lies: a choice can grow into what it can see.
 const SEEN: f64 = 2.0;
 
-/// What a review is told.
+/// Input of a review.
 #[derive(Debug)]
 pub struct Observed<'a> {
     /// The newest sequence number in the tables. What memtables hold is younger and has no bytes yet: counted from its end, an age would
     /// hold less than it will once they are flushed.
     pub now: Seq,
-    /// What may be kept.
+    /// Data that may be kept on the fast tier.
     pub budget: TierBudget,
     /// All tables of the family.
     pub tables: &'a [Holding<'a>],
@@ -52,17 +52,17 @@ pub struct Auto {
     state: Mutex<State>,
 }
 
-/// What compactions ask for: where data of different ages parts.
+/// Sequence numbers at which compactions separate data by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Borders {
-    /// Entries up to this number belong on the last level, newer ones above it; 0: none does.
+    /// Entries up to this number belong on the last level, newer ones above it; 0: no entry does.
     pub cold: Seq,
-    /// Numbers up to this may be zeroed: what is older cannot be kept by any choice.
+    /// Numbers up to this may be zeroed: entries so old cannot be kept by any choice.
     pub zeroed: Seq,
 }
 
 impl Auto {
-    /// Where touches are counted.
+    /// Counts of reads and replaced versions by age.
     pub fn heat(&self) -> &Heat {
         &self.heat
     }
@@ -109,7 +109,7 @@ impl Auto {
         }
     }
 
-    /// Where merges that start at `now` part hot from cold.
+    /// The borders for merges that start at `now`.
     pub fn borders(&self, now: Seq) -> Borders {
         let state = self.state.lock();
         let cold = now.saturating_sub(state.standing.age());

@@ -1,19 +1,19 @@
 //! The rule: up to which age data is kept, and when a choice that stands is given up.
 //!
 //! 1. The budget says how far it may go: the largest age below which no more bytes lie than are allowed.
-//! 2. Touching says how far it needs to go: the smallest age that has all but 1/128 of what is touched below the first one. Older data is
-//!    rarely touched again, so it may as well lie where it is cheap. Touched is what is read, and what is replaced: what is replaced while
-//!    it is kept is never written to the slow tier. Each of both counts if there is enough of it, and the larger age is the one; without
-//!    either the budget decides alone.
+//! 2. Touches say how far it needs to go: the smallest age that has all but 1/128 of the touches below the first age. Older data is rarely
+//!    touched again, so it may as well lie where it is cheap. A touch is a read of a version or its replacement: a version replaced while
+//!    it is kept is never written to the slow tier. Reads and replacements each count if there are enough of them, and the larger age is
+//!    taken; without either the budget decides alone.
 //! 3. A choice stands until it is clearly wrong and was so several times in a row: over the budget by a twentieth, or short of a hundredth
 //!    of what is touched, or a third larger than it needs to be. What has sunk comes back up only by a merge, so it must not sink by
 //!    chance.
 
 use super::ages::Ages;
 
-/// What may be missed of what is touched.
+/// Share of touches that may be missed.
 const RARE: f64 = 1.0 / 128.0;
-/// Fewer touches than this say nothing.
+/// With fewer touches than this, touches do not count.
 pub const LEAST_TOUCHES: f64 = 256.0;
 /// A choice that is over the budget by this part is wrong.
 const OVER: f64 = 1.05;
@@ -21,10 +21,10 @@ const OVER: f64 = 1.05;
 const SHORT: f64 = 0.99;
 /// A choice that takes so many times the bytes of the best one is wrong.
 const WASTE: f64 = 1.33;
-/// So many times in a row.
+/// Reviews in a row that must find a choice wrong before it is given up.
 const PATIENCE: u32 = 3;
 
-/// What the choice rests on.
+/// Reason of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Basis {
     /// Reads by age.
@@ -36,14 +36,14 @@ pub enum Basis {
     Budget,
 }
 
-/// What is best, by what is known.
+/// The best choice by the present counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Verdict {
     /// The age below which data is to be kept, in writes; `u64::MAX`: all of it.
     pub age: u64,
     /// The largest age that the budget allows.
     pub fits: u64,
-    /// What it rests on.
+    /// Reason of `age`.
     pub basis: Basis,
     /// Bytes below `age`, below `fits`, allowed, and in all.
     pub bytes: [f64; 4],
@@ -62,7 +62,7 @@ pub fn choose(reads: &Ages, replaced: &Ages, held: &Ages, allowed: f64) -> Verdi
     Verdict { age, fits, basis, bytes, touched: [share(age), share(fits)] }
 }
 
-/// What is touched, as far as there is enough of it. Where both ask for the same, the last one has it.
+/// The kinds of touches of which there are enough. If both lead to the same age, the later one is the reason.
 fn touches<'a>(reads: &'a Ages, replaced: &'a Ages) -> impl Iterator<Item = (Basis, &'a Ages)> {
     [(Basis::Replaced, replaced), (Basis::Reads, reads)].into_iter().filter(|(_, touches)| touches.total() >= LEAST_TOUCHES)
 }

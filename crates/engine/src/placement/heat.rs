@@ -1,4 +1,4 @@
-//! How old what is touched was: versions that answered reads, and versions that were replaced by newer ones. Counted since the last look.
+//! Counts touches by age: versions that answered reads, and versions that newer ones replaced. Counted since the last look.
 //!
 //! 1. One read in 64 of each thread is counted, of those that tables answered: memtables are in memory whatever the tiers are. Which ones
 //!    follows from the number of reads alone (multiples of the golden ratio, whose gaps are of three lengths, so that no habit of a caller
@@ -11,7 +11,7 @@ use crate::key::Seq;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Of so many reads one is counted.
+/// One read in so many is counted.
 pub const SAMPLED: u64 = 64;
 
 /// Counts of one family.
@@ -41,7 +41,7 @@ impl Heat {
         self.watched.store(watched, Relaxed);
     }
 
-    /// It counts.
+    /// Touches are being counted.
     pub fn is_watched(&self) -> bool {
         self.watched.load(Relaxed)
     }
@@ -59,7 +59,7 @@ impl Heat {
         self.replaced.lock().add_all(ages);
     }
 
-    /// What was counted since the last call: reads, replaced versions.
+    /// Takes the counts since the last call: reads, replaced versions.
     pub fn take(&self) -> (Ages, Ages) {
         let mut reads = Ages::default();
         for (bucket, count) in self.reads.iter().enumerate().filter(|(_, count)| count.load(Relaxed) > 0) {
@@ -69,7 +69,7 @@ impl Heat {
     }
 }
 
-/// How old the version `seq` is.
+/// Age of the version `seq`, in writes.
 #[inline]
 pub fn age(seq: Seq, newest: Seq) -> u64 {
     if seq == 0 { u64::MAX } else { newest.saturating_sub(seq) }

@@ -1,10 +1,10 @@
-//! What of a family's data is alive and how old that is: from a sample of the keys of each table, which is stored with it, so that whoever
-//! opens the database knows what a budget holds.
+//! Estimates how much of a family's data is alive and how old that is, from a sample of the keys of each table, which is stored with the
+//! table so that the content of a budget is known once the database is open.
 //!
 //! A table keeps those of its keys whose hashes are smallest, each with the number of its newest version there. All tables hash alike. So
-//! the keys below the smallest of their limits are a sample of the keys of all of them, and of each the newest version is known, wherever
-//! it lies: what it hides is dead, in whatever table. A sum of what each table holds could not tell that, and a share of it would be a
-//! share of the dead as well.
+//! the keys below the smallest of the tables' limits are a sample of the keys of all tables, and the newest version of each is known,
+//! wherever it lies: versions that it hides are dead, in whatever table. A sum of the bytes of each table could not tell that, and a share
+//! of it would be a share of the dead as well.
 
 use super::ages::Ages;
 use crate::coding::{Decoder, put_varint};
@@ -29,14 +29,14 @@ struct Key {
     hash: u64,
     /// The number of its newest version there; 0 if it was zeroed.
     seq: Seq,
-    /// That version is a tombstone.
+    /// The newest version there is a tombstone.
     deleted: bool,
 }
 
 /// Draws the sample of a table that is being written.
 #[derive(Debug, Default)]
 pub struct Drawing {
-    /// Those with the smallest hashes, one more than are ever kept; the largest is on top.
+    /// The keys with the smallest hashes, one more than are ever kept; the largest is on top.
     keys: BinaryHeap<Key>,
     /// Keys that were added.
     added: usize,
@@ -50,16 +50,16 @@ struct Sample {
     keys: Vec<Key>,
 }
 
-/// What is known of the data in one table.
+/// Facts about the data in one table.
 #[derive(Debug, Clone, Copy)]
 pub struct Holding<'a> {
     /// Bytes of its file.
     pub bytes: u64,
     /// Entries in it.
     pub entries: u64,
-    /// Its oldest and newest sequence number.
+    /// Oldest and newest sequence number of the table.
     pub seqs: (Seq, Seq),
-    /// What [`Drawing::encode`] gave for it; empty if it has no sample.
+    /// The table's sample by [`Drawing::encode`]; empty if it has none.
     pub sample: &'a [u8],
 }
 
@@ -121,7 +121,7 @@ impl Sample {
         (from.is_empty() && (1..=ALL).contains(&limit)).then_some(Sample { limit, keys })
     }
 
-    /// Its keys with hashes below a limit.
+    /// The sample's keys with hashes below a limit.
     fn below(&self, limit: u64) -> &[Key] {
         &self.keys[..self.keys.partition_point(|key| key.hash < limit)]
     }

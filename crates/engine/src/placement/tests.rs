@@ -38,7 +38,7 @@ impl Ideal {
     }
 }
 
-/// What a run gave: the share of reads of data that was hot, and the share of the data that was, on average over the second half.
+/// Result of a run: the share of reads that hit hot data, and the share of the data that was hot, on average over the second half.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outcome {
     hits: f64,
@@ -115,7 +115,7 @@ fn strong_skew_needs_little_of_the_data() {
     assert!(auto.hits > 0.9 && auto.bytes <= 0.2625, "{auto:?}");
 }
 
-/// What a run of the tree gave.
+/// Result of a run of the tree.
 #[derive(Debug, Clone, Copy)]
 struct Merged {
     /// The share of the reads that tables answered which the levels above the last did.

@@ -138,7 +138,7 @@ impl RangeTombstones {
         RangeTombstones { fragments }
     }
 
-    /// The same fragments with those numbers that `keep` leaves of each (newest first in, newest first out).
+    /// A copy whose fragments have only the numbers that `keep` leaves of each (newest first in, newest first out).
     pub fn retain(&self, mut keep: impl FnMut(&[Seq]) -> Vec<Seq>) -> Self {
         let mut set = RangeTombstones::default();
         for f in &self.fragments {

@@ -24,7 +24,7 @@ const UNIVERSAL_FROM: f64 = 2.5;
 /// Below it, more levels cost more than narrower ones save.
 const MULTIPLIER_MIN: f64 = 4.0;
 
-/// What the user is ready to spend. `None`: not stated, so the settings' own defaults hold.
+/// Resources that the user is ready to spend. `None`: not stated, so the settings' own defaults hold.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Budgets {
     /// Bytes for memtables, block cache, indexes and filters together; 1 MiB to 1 PiB.

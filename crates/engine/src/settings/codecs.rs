@@ -1,8 +1,8 @@
-//! Who decides how blocks are compressed: the user, level by level, or the engine.
+//! The choice of how blocks are compressed: by the user, level by level, or by the engine.
 
 use crate::codec::{Codec, Compression};
 
-/// What the engine's own choice starts with, on all levels: cheap where nothing is known yet.
+/// Compression of all levels before the engine has measured anything: a cheap one.
 const FIRST: Compression = Compression { codec: Codec::usual(), level: None, dictionary_bytes: 0 };
 
 /// The compression of a family's levels.

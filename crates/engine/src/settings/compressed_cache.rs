@@ -1,4 +1,4 @@
-//! How the block cache divides its bytes between blocks as they are used and blocks as they are packed.
+//! The division of the block cache between uncompressed and compressed blocks.
 
 use super::size::shorten;
 
@@ -6,10 +6,10 @@ use super::size::shorten;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum CompressedCache {
-    /// None.
+    /// No compressed blocks.
     #[default]
     Off,
-    /// As much as saves time, by what is measured while the database works.
+    /// The share that saves time, by measurements while the database works.
     Auto,
     /// A fixed share of the cache's bytes, above 0 and up to [`CompressedCache::MOST`].
     Share(f64),

@@ -1,9 +1,9 @@
-//! What becomes of memtables and cache in a process whose memory is limited.
+//! Fits memtables and cache into the memory limit of the process.
 //!
-//! A quarter of the limit is left to what the settings do not count: the program itself, open tables, buffers of compactions, and the page
-//! cache that the kernel charges to the same group. Memtables come first, because writers wait without them; the cache gets the rest. What
-//! was asked for and does not fit is said, and given as far as it fits: a database that opens with a small cache is better than one that
-//! the kernel kills when the cache is full.
+//! A quarter of the limit is left to memory that the settings do not count: the program itself, open tables, buffers of compactions, and
+//! the page cache that the kernel charges to the same group. Memtables come first, because writers wait without them; the cache gets the
+//! rest. Sizes that do not fit are reported and reduced: a database that opens with a small cache is better than one that the kernel kills
+//! when the cache is full.
 
 use super::{DbSettings, FamilySettings, format_bytes};
 
@@ -19,7 +19,7 @@ pub struct Confined {
     pub db_write_buffer_size: u64,
     /// Bytes that both may take together; `u64::MAX`: no limit is known.
     pub together: u64,
-    /// What does not fit, for people.
+    /// Message for people about sizes that do not fit.
     pub note: Option<String>,
 }
 

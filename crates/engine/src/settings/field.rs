@@ -10,14 +10,14 @@ pub(super) struct Field<S: 'static> {
     pub name: &'static str,
     /// RocksDB's option, or empty. Options of the table sections carry the prefix `BlockBasedTable.`.
     pub rocksdb: &'static str,
-    /// What follows from a larger or smaller value.
+    /// Effect of a larger or smaller value.
     pub effect: &'static str,
-    /// Why the bounds are where they are.
+    /// Reason of the bounds.
     pub limit: &'static str,
     pub kind: Kind<S>,
 }
 
-/// How a whole number is written.
+/// Notation of a whole number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Bytes,

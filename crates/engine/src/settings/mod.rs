@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// Everything a settings file can say: budgets, the database, and column families by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// What the defaults of all that is not written follow from.
+    /// Budgets from which the defaults of settings that are not written follow.
     pub budgets: Budgets,
     /// The database.
     pub db: DbSettings,
@@ -170,16 +170,16 @@ pub struct FamilySettings {
     pub ttl_seconds: u64,
     /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
     pub preserve_internal_time_seconds: u64,
-    /// How warm data is by its age. Goes before what is said of levels.
+    /// Temperature of data by its age. Takes precedence over the temperatures of levels.
     pub temperature_ages: TemperatureAges,
-    /// How much of the data merges may leave on the fast tier, where the engine chooses up to which age that is.
+    /// Bytes that merges may leave on the fast tier if the engine chooses the age up to which data stays there.
     pub fast_tier_budget: TierBudget,
-    /// Data younger than this stays above the last level, older data sinks to it as compactions come by.
+    /// Data younger than this stays above the last level, older data is demoted to it as compactions come by.
     pub preclude_last_level_data_seconds: Preclude,
-    /// Of tables that are written to the last level; `Unknown`: as all others, or where age places data and nothing says how warm it is,
-    /// that of the coldest tier ([`FamilySettings::on_tiers`]).
+    /// Temperature of tables that are written to the last level; `Unknown`: that of all other tables, or, where age places data and no
+    /// setting names a temperature, that of the coldest tier ([`FamilySettings::on_tiers`]).
     pub last_level_temperature: Temperature,
-    /// Of all other tables when they are written.
+    /// Temperature of all other tables when they are written.
     pub default_write_temperature: Temperature,
 }
 
@@ -285,22 +285,23 @@ impl FamilySettings {
         self.temperature_of_last(level).unwrap_or(self.default_write_temperature)
     }
 
-    /// How warm a table of a level should be by `now`, whose newest write was at `newest` and which was written as `written`: by its age,
-    /// if ages say how warm data is; else the last level has its temperature however a table came there, and all others keep theirs.
+    /// Temperature that a table of a level should have at `now`, if its newest write was at `newest` and it was written as `written`: by
+    /// its age, if settings give temperatures by age; else the last level has its temperature however a table came there, and all others
+    /// keep theirs.
     #[doc(hidden)]
     pub fn temperature_of(&self, level: usize, newest: u64, written: Temperature, now: u64) -> Temperature {
         self.temperature_ages.at(newest, now).or(self.temperature_of_last(level)).unwrap_or(written)
     }
 
-    /// How warm the last level is if the settings do not say it: where age places data, as the coldest tier that the database has. Whoever
-    /// names a slow directory and an age need not say a third time what is meant. Hot is no place for what is old, and not taken.
+    /// Temperature of the last level if the settings name none: where age places data, that of the database's coldest tier, so that naming
+    /// a slow directory and an age is enough. Hot is not taken, because it is no place for old data.
     #[doc(hidden)]
     pub fn last_level_by(&self, tiers: impl Iterator<Item = Temperature>) -> Option<Temperature> {
         let is_open = self.last_level_temperature == Temperature::Unknown && self.temperature_ages == TemperatureAges::default();
         tiers.max().filter(|coldest| is_open && self.places_by_age() && *coldest > Temperature::Hot)
     }
 
-    /// The same settings, with what they leave to the tiers decided by these.
+    /// The settings with a last level's temperature filled in from the database's tiers, if they leave it open.
     #[must_use]
     #[doc(hidden)]
     pub fn on_tiers(self: Arc<Self>, tiers: impl Iterator<Item = Temperature>) -> Arc<Self> {

@@ -2,7 +2,7 @@
 
 use super::size::{format_seconds, parse_seconds};
 
-/// Who decides it.
+/// The chooser of that age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preclude {

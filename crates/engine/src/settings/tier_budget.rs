@@ -47,7 +47,7 @@ impl TierBudget {
         }
     }
 
-    /// As settings files state it.
+    /// The budget as settings files state it.
     #[doc(hidden)]
     pub fn text(self) -> String {
         match self {

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum TierPaths {
-    /// Those that the database has.
+    /// The tiers that the database already has.
     #[default]
     Stored,
-    /// These and no others: new ones are attached, those that are not named are detached.
+    /// Exactly these tiers: new ones are attached, those that are not named are detached.
     Only(BTreeMap<Temperature, PathBuf>),
 }
 
@@ -107,12 +107,12 @@ fn known(name: &str) -> Result<Temperature, String> {
     })
 }
 
-/// How warm data is by its age: up to an age a temperature, then the next colder one.
+/// Temperature of data by its age: up to an age a temperature, then the next colder one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TemperatureAges {
     /// Seconds up to which a temperature holds, both rising.
     steps: Vec<(u64, Temperature)>,
-    /// That of everything older; `None`: ages say nothing.
+    /// Temperature of everything older; `None`: ages give no temperature.
     last: Option<Temperature>,
 }
 

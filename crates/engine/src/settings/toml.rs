@@ -147,7 +147,7 @@ struct Reader<'a> {
     /// Offset and complaint; offsets order them as the file does.
     complaints: Vec<(usize, String)>,
     warnings: Vec<String>,
-    /// What was read, as complaints about its value begin, with its offset.
+    /// Names of the settings read so far, as complaints about their values begin, with their offsets.
     read: Vec<(String, usize)>,
 }
 

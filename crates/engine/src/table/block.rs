@@ -1,6 +1,6 @@
-//! Data blocks. A stored block is only its entries; what makes it searchable without scanning, a tag and an offset per entry, follows from
-//! them and is derived when a block enters memory (hashing 40 keys takes less than decompressing them, and the three bytes per entry do
-//! not compress). A scan for a compaction needs neither and decodes stored blocks in place.
+//! Data blocks. A stored block is only its entries. The index that makes it searchable without scanning, a tag and an offset per entry, is
+//! derived when a block enters memory (hashing 40 keys takes less than decompressing them, and the three bytes per entry do not compress).
+//! A scan for a compaction needs no index and decodes stored blocks in place.
 //!
 //! ```text
 //! stored      varint entries, varint length of the common prefix, varint base sequence number
@@ -56,7 +56,7 @@ pub(super) fn coded_trailer(trailer: u64, base: Seq) -> u64 {
     if kind == Kind::Value as u64 { distance << 1 } else { distance << 4 | kind << 1 | 1 }
 }
 
-/// Where the pieces of a stored block are. Apart from the bytes, because a scan decodes blocks inside a larger buffer.
+/// Positions of the pieces of a stored block. Apart from the bytes, because a scan decodes blocks inside a larger buffer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
     base: Seq,
@@ -75,7 +75,7 @@ pub struct Entry<'a> {
     pub trailer: u64,
     /// The value.
     pub value: &'a [u8],
-    /// Where the value starts.
+    /// Offset of the value.
     value_at: usize,
 }
 
@@ -97,7 +97,7 @@ impl Layout {
         self.count as usize
     }
 
-    /// Where offsets start in a block in memory: behind the tags.
+    /// Offset of the first entry's offset in a block in memory: behind the tags.
     #[inline]
     fn offsets(&self) -> usize {
         self.count().next_multiple_of(GROUP)
@@ -146,7 +146,7 @@ fn short_head(word: u64) -> Option<(usize, usize, usize, u64)> {
     Some((2 + (bits >> 3) as usize, (word & 0x7f) as usize, (word >> 8 & 0x7f) as usize, coded))
 }
 
-/// The same for any head.
+/// Decodes any head, slowly: its length, suffix length, value length and coded trailer.
 fn long_head(rest: &[u8]) -> Option<(usize, usize, usize, u64)> {
     let mut head = Decoder::new(rest);
     let suffix = head.length()?;
@@ -194,13 +194,13 @@ impl Block {
         (at == data.len()).then(|| Block { data, layout, wide })
     }
 
-    /// Where its pieces are.
+    /// Positions of the block's pieces.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Its bytes.
+    /// All bytes of the block in memory.
     #[inline]
     pub fn data(&self) -> &[u8] {
         &self.data
@@ -237,7 +237,7 @@ impl Block {
         self.data.get(..self.layout.offsets()).unwrap_or_default().as_chunks().0
     }
 
-    /// Where entry `index` starts.
+    /// Offset of entry `index`.
     #[inline]
     fn offset(&self, index: usize) -> Option<usize> {
         if index >= self.count() {
@@ -375,7 +375,7 @@ impl Position {
         self.index
     }
 
-    /// Where the entry ends: the next one's start, or the end of the block.
+    /// End of the entry: the next one's start, or the end of the block.
     #[inline]
     pub fn end(&self) -> usize {
         self.value.1

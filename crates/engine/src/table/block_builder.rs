@@ -24,7 +24,7 @@ pub struct BlockBuilder {
     /// Key and value of each entry, one after another.
     bytes: Vec<u8>,
     entries: Vec<Staged>,
-    /// Where the last key starts in `bytes`.
+    /// Offset of the last key in `bytes`.
     last: usize,
     /// Length of the prefix that all keys share.
     prefix: usize,

@@ -39,7 +39,7 @@ const MOST_SAMPLES: usize = 16 << 20;
 /// A dictionary larger than this part of a small table's data would cost more than it saves.
 const DICTIONARY_SHARE: usize = 16;
 
-/// How a table is built.
+/// Options for building a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableOptions {
     /// Uncompressed size of a data block, bytes. A block that has one entry may be larger.
@@ -80,13 +80,13 @@ pub struct TableBuilder {
     sample: Option<Drawing>,
 }
 
-/// What tells how old the entries are.
+/// Ages of the table's entries.
 struct Ages {
     /// Oldest and newest number of entries that are as old as their number. The first is larger if there are none.
     seqs: (Seq, Seq),
     /// Oldest and newest time that the others carry themselves.
     own: Option<(u64, u64)>,
-    /// How many others there are.
+    /// Number of entries with a time of their own.
     timed: u64,
 }
 
@@ -96,7 +96,7 @@ struct Out {
     db: DbId,
     salt: Salt,
     buffer: Vec<u8>,
-    /// Where `buffer` will stand in the file.
+    /// Offset in the file of the start of `buffer`.
     offset: u64,
     digest: u64,
 }
@@ -122,7 +122,7 @@ impl Out {
         Ok(())
     }
 
-    /// Where the next byte will stand in the file.
+    /// Offset in the file of the next byte.
     fn position(&self) -> u64 {
         self.offset + self.buffer.len() as u64
     }
@@ -140,7 +140,7 @@ impl Ages {
         self.timed += 1;
     }
 
-    /// What the manifest keeps of them.
+    /// The part of the ages that the manifest keeps.
     fn kept(&self) -> Option<Timed> {
         self.own.map(|times| Timed { entries: self.timed, times, others: self.seqs })
     }
@@ -351,13 +351,13 @@ impl TableBuilder {
         if samples.bytes.len() >= enough { self.train() } else { Ok(()) }
     }
 
-    /// What was appended to the window is a block.
+    /// Ends a block: the bytes that were appended to the window.
     fn pack_block(&mut self) -> Result<()> {
         self.window.end_block()?;
         self.write_packed(false)
     }
 
-    /// Writes the blocks that the window gives: those that it has no room for, or `all`.
+    /// Writes the blocks that the window gives: those for which it has no space, or `all`.
     fn write_packed(&mut self, all: bool) -> Result<()> {
         while let Some(batch) = self.window.take(all)? {
             let before = self.out.position();
@@ -444,7 +444,7 @@ impl TableBuilder {
         Ok(info(self.id, bytes, identity, self.properties, self.ages.kept()))
     }
 
-    /// What is known only at the end.
+    /// Completes the properties that are known only at the end.
     fn complete_properties(&mut self, tombstones: &RangeTombstones, times: (u64, u64)) {
         let p = &mut self.properties;
         p.sample = self.sample.as_ref().map(Drawing::encode).unwrap_or_default();
@@ -477,7 +477,7 @@ impl TableBuilder {
     }
 }
 
-/// What the manifest keeps of a table.
+/// The description of a table for the manifest.
 fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties, timed: Option<Timed>) -> TableInfo {
     TableInfo {
         number: id.number,

@@ -14,7 +14,7 @@ struct Copying<'a> {
     table: &'a Table,
     salt: Salt,
     out: Box<dyn Appender>,
-    /// Of the frames as they were read, and as they are written.
+    /// Digests of the frames as read, and as written.
     digests: (u64, u64),
 }
 

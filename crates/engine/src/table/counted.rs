@@ -1,5 +1,5 @@
-//! A table file whose reads are counted, apart for tables of the last level: what is read there is mostly cold, and by the temperature
-//! of the data. Now and then a read of one block is timed; those of merges, which go in order, all are.
+//! A table file whose reads are counted, separately for tables of the last level (their data is mostly cold) and by the temperature of the
+//! data. Now and then a read of one block is timed; reads of merges, which go in order, are all timed.
 
 use crate::cache::Cache;
 use crate::clock::Clock;
@@ -40,7 +40,7 @@ pub(super) struct Counted {
     /// Reads of one block.
     reads: AtomicU64,
     times: OnceLock<Arc<ReadTimes>>,
-    /// Of the tier.
+    /// Read latencies of the tier.
     latencies: OnceLock<Arc<Latencies>>,
 }
 
@@ -58,18 +58,18 @@ impl Counted {
         }
     }
 
-    /// Where the table stands now.
+    /// Tells whether the table is on the last level now.
     pub fn set_last_level(&self, yes: bool) {
         self.last_level.store(yes, Ordering::Relaxed);
     }
 
-    /// Where times are noted from now on.
+    /// Sets the collector of read times, once.
     pub fn set_times(&self, times: &Arc<ReadTimes>) {
         self.times.get_or_init(|| Arc::clone(times));
     }
 
-    /// Where times are noted, too: with those of other tables of the same tier. What was read to open the table does not count: the next
-    /// read is timed, because many a cold table has few.
+    /// Sets the collector of read times that all tables of a tier share, once. Reads that opened the table do not count: the next read is
+    /// timed, because many cold tables have few.
     pub(crate) fn set_latencies(&self, latencies: &Arc<Latencies>) {
         self.latencies.get_or_init(|| Arc::clone(latencies));
         self.reads.store(0, Ordering::Relaxed);
@@ -160,7 +160,7 @@ struct Noted {
     slow_share: f64,
     /// Nanoseconds of the last reads that waited, in a ring.
     slow: Vec<u64>,
-    /// Where the next one goes.
+    /// Index in `slow` of the next time.
     next: usize,
 }
 
@@ -170,13 +170,13 @@ impl Default for Noted {
     }
 }
 
-/// Of the last hundred or so timed reads.
+/// Summary of the last hundred or so timed reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadSummary {
-    /// Nanoseconds of a read that the page cache answered, their mean; `None` if there was none.
+    /// Mean time of a read that the page cache answered, nanoseconds; `None` if there was none.
     pub fast_ns: Option<f64>,
-    /// Nanoseconds of one that waited for the medium, their median: some were stopped by a quota of processor time in their midst, which
-    /// any other work would have been, and took a thousand times as long.
+    /// Median time of a read that waited for the medium, nanoseconds. Not the mean: reads that a quota of processor time stopped took a
+    /// thousand times as long.
     pub slow_ns: f64,
     /// The part of reads that waited.
     pub slow_share: f64,
@@ -188,7 +188,7 @@ impl ReadTimes {
         ReadTimes { clock, wait_often: AtomicBool::new(false), noted: Mutex::default(), in_order: Mutex::default() }
     }
 
-    /// What is known of them.
+    /// A summary of the times noted.
     pub fn summary(&self) -> ReadSummary {
         let noted = self.noted.lock();
         let mut slow = noted.slow.clone();
@@ -197,7 +197,7 @@ impl ReadTimes {
         ReadSummary { fast_ns: noted.fast_ns, slow_ns, slow_share: noted.slow_share }
     }
 
-    /// What merges read since the last call.
+    /// Takes the transfers of merges since the last call.
     pub fn take_in_order(&self) -> Transfer {
         std::mem::take(&mut *self.in_order.lock())
     }

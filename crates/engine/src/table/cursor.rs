@@ -16,10 +16,10 @@ pub struct TableCursor {
     index: Option<Arc<Cached<Index>>>,
     /// The current block; `None` if the cursor stands nowhere.
     block: Option<Arc<Cached<Block>>>,
-    /// Its number; stays when the cursor moves on, to recognise sequential reading.
+    /// Number of the last block; stays when the cursor moves on, to recognise sequential reading.
     number: usize,
     position: Position,
-    /// What was read ahead last: a part of the file, as it is there, because unpacked it may take a thousand times its length.
+    /// Part of the file that was read ahead last, still compressed: decompressed it may take a thousand times its length.
     ahead: Ahead,
     announced: Announced,
 }
@@ -43,14 +43,14 @@ impl Ahead {
     }
 }
 
-/// What the medium has been told of a cursor that goes through blocks in order: RocksDB's automatic read-ahead, as a hint.
+/// Prefetches requested from the medium for a cursor that goes through blocks in order: RocksDB's automatic read-ahead, as a hint.
 #[derive(Default)]
 struct Announced {
     /// Blocks in order so far.
     streak: u32,
-    /// Bytes announced last.
+    /// Length of the last prefetch, bytes.
     window: u64,
-    /// End of what was announced, in the file.
+    /// End of the last prefetch, in the file.
     end: u64,
 }
 
@@ -60,7 +60,7 @@ impl Announced {
     const FIRST: u64 = 8 << 10;
     const MOST: u64 = 256 << 10;
 
-    /// What to announce, offset and length, before the medium is read up to `end`; half a window before the last one is used up.
+    /// The next part to prefetch (offset, length) before the medium is read up to `end`; half a window before the last one is used up.
     fn next(&mut self, end: u64) -> Option<(u64, u64)> {
         if self.streak < Self::STREAK || end.saturating_add(self.window / 2) < self.end {
             return None;

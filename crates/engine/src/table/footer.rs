@@ -36,7 +36,7 @@ pub(super) enum Section {
     Properties,
 }
 
-/// Where everything is.
+/// Positions of all parts of a table file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Footer {
     pub db: DbId,
@@ -54,7 +54,7 @@ pub(super) fn fold(digest: u64, checksum: u64) -> u64 {
 }
 
 impl Footer {
-    /// Where a section is; `None` if the table has none.
+    /// Position of a section; `None` if the table has none.
     pub fn section(&self, section: Section) -> Option<Range<u64>> {
         let start = self.data_end + self.sections[..section as usize].iter().sum::<u64>();
         let length = self.sections[section as usize];

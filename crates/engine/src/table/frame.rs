@@ -36,11 +36,11 @@ pub(super) fn seal(salt: Salt, offset: u64, buffer: &mut Vec<u8>, start: usize, 
 pub(super) struct Frame {
     /// The payload, counted from the start of the frame.
     pub payload: Range<usize>,
-    /// How it is compressed.
+    /// Compression of the payload.
     pub codec: Codec,
-    /// Its length when decompressed.
+    /// Length of the payload when decompressed, bytes.
     pub raw: usize,
-    /// Its checksum.
+    /// Checksum of the frame.
     pub checksum: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Frames {
     pub id: FileId,
     pub file: std::sync::Arc<dyn ReadAt>,
     pub salt: Salt,
-    /// What a data block may claim to be when decompressed; 0 until that is known.
+    /// Most bytes that a data block may claim to have when decompressed; 0 until the bound is known.
     pub most_raw: u64,
 }
 

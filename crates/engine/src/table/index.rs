@@ -1,5 +1,5 @@
-//! The index of a table: where each data block ends, and a separator per block, a short key `>=` all keys of its block and `<` all keys
-//! of the next one (or the key itself, where its versions go on in the next block).
+//! The index of a table: the end of each data block, and a separator per block, a short key `>=` all keys of its block and `<` all keys of
+//! the next one (or the key itself, if its versions go on in the next block).
 //!
 //! In the file separators are prefix-compressed. In memory the prefix that all separators share is cut off, and the next eight bytes of
 //! each are kept as big-endian numbers in Eytzinger order (the breadth-first order of a binary tree): the first levels stay in the CPU's
@@ -20,7 +20,7 @@ struct Line([u64; 8]);
 pub struct IndexBuilder {
     /// Separators, one after another.
     separators: Vec<u8>,
-    /// Where each separator ends.
+    /// End of each separator.
     ends: Vec<usize>,
     /// Bytes of each block in the file.
     lengths: Vec<u64>,
@@ -103,7 +103,7 @@ pub struct Index {
     numbers: Box<[Line]>,
     /// The block of each place in Eytzinger order.
     ranks: Box<[u32]>,
-    /// Where each block ends in the file; it starts where the one before ends.
+    /// End of each block in the file; a block starts where the one before ends.
     block_ends: Box<[u64]>,
     /// Separators without the prefix, one after another.
     separators: Box<[u8]>,
@@ -219,7 +219,7 @@ impl Index {
         if self.numbers[place / 8].0[place % 8] > x { block } else { self.find_among_equals(block, x, suffix) }
     }
 
-    /// The same from the first block with number `x` on.
+    /// Finds the block like `find`, among the blocks from `first` on whose number is `x`.
     fn find_among_equals(&self, first: usize, x: u64, suffix: &[u8]) -> usize {
         let end = x.checked_add(1).map(|x| self.place(x)).filter(|place| *place != 0);
         let (mut low, mut high) = (first, end.map_or(self.len(), |place| self.ranks[place] as usize));

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How nice helpers are to other threads: under contention they get a tenth of a thread's time.
+/// Niceness of helpers: under contention they get a tenth of a thread's time.
 const NICE: i32 = 10;
 /// A helper that finds less than this part of a processor to work with only gets into the way.
 const LEAST: f64 = 0.15;
@@ -37,11 +37,11 @@ pub(super) struct Batch {
     dictionary: Option<Arc<Trained>>,
     /// The blocks, one after another.
     pub raw: Vec<u8>,
-    /// Where each of them ends.
+    /// End of each block in `raw`.
     ends: Vec<usize>,
-    /// The blocks that shrank, packed, one after another.
+    /// The blocks that shrank, compressed, one after another.
     packed: Vec<u8>,
-    /// Where each block ends there; one that did not shrink takes no bytes.
+    /// End of each block in `packed`; a block that did not shrink takes no bytes.
     packed_ends: Vec<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Batch {
         Batch { how, dictionary, raw: Vec::new(), ends: Vec::new(), packed: Vec::new(), packed_ends: Vec::new() }
     }
 
-    /// What was appended to `raw` since the last block is a block; its length.
+    /// Ends a block: the bytes that were appended to `raw` since the last one. Returns their number.
     pub fn end_block(&mut self) -> usize {
         let start = self.ends.last().copied().unwrap_or(0);
         self.ends.push(self.raw.len());
@@ -85,7 +85,7 @@ impl Batch {
         }
     }
 
-    /// The same batch, packed.
+    /// Compresses the batch if it is not yet.
     pub fn into_packed(mut self) -> Result<Self> {
         self.pack().map(|()| self)
     }
@@ -107,7 +107,7 @@ impl Batch {
     }
 }
 
-/// Where a batch that was handed over comes back.
+/// Slot in which a batch comes back from the helpers.
 #[derive(Default)]
 pub(super) struct Slot {
     packed: Mutex<Option<Result<Batch>>>,

@@ -1,5 +1,5 @@
-//! What a table says about itself, as a list of (tag, length, bytes), so that later versions can add to it: unknown tags are skipped,
-//! missing ones are 0 or empty.
+//! Facts about a table that its file stores, as a list of (tag, length, bytes), so that later versions can add to it: unknown tags are
+//! skipped, missing ones are 0 or empty.
 
 use super::footer::FORMAT_VERSION;
 use crate::codec::Codec;
@@ -9,12 +9,12 @@ use crate::manifest::{KeyRange, TableInfo};
 use crate::placement::sample;
 use crate::times::TimeMap;
 
-/// What a table says about itself. Stored in the file.
+/// Facts about a table, stored in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableProperties {
     /// Version of the file format.
     pub format_version: u64,
-    /// Who wrote it: program and version.
+    /// Program and version that wrote the table.
     pub created_by: String,
     /// Point entries, tombstones included.
     pub entries: u64,
@@ -78,7 +78,7 @@ const PLACED: u64 = 111;
 const SAMPLE: u64 = 112;
 
 impl TableProperties {
-    /// Who writes tables.
+    /// Program and version that write tables now.
     pub(super) fn creator() -> String {
         format!("sinterdb {}", env!("CARGO_PKG_VERSION"))
     }
@@ -157,7 +157,8 @@ impl TableProperties {
         (read.format_version == u64::from(FORMAT_VERSION)).then_some(read)
     }
 
-    /// What a block may claim to be before compression, at most. Tables from before the largest was noted know all of them together.
+    /// Upper bound of the length that a block may claim before compression. Old tables did not note the largest block; there it is the
+    /// length of all blocks together.
     pub(super) fn most_raw(&self) -> u64 {
         if self.largest_raw_block == 0 { self.raw_block_bytes } else { self.largest_raw_block }
     }
@@ -179,7 +180,7 @@ impl TableProperties {
         }
     }
 
-    /// What the manifest says of a table agrees with what the table says.
+    /// The manifest's entry of a table agrees with the table's properties.
     pub(super) fn agrees(&self, info: &TableInfo) -> bool {
         self.entries == info.entries
             && self.tombstones == info.tombstones

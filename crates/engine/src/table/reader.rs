@@ -27,7 +27,7 @@ use sinter_storage::store::{FileId, ReadAt, Store, StoreError};
 use std::ops::{ControlFlow, Deref};
 use std::sync::{Arc, OnceLock};
 
-/// How a read treats the cache. Checksums are always verified when bytes come from the medium.
+/// Use of the cache by a read. Checksums are always verified when bytes come from the medium.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadOptions {
     /// Keep blocks that had to be read.
@@ -132,17 +132,17 @@ impl Table {
         }))
     }
 
-    /// Its level is the last of the tree, or not: its reads are counted accordingly.
+    /// Tells the table whether its level is the last of the tree: its reads are counted accordingly.
     pub fn set_last_level(&self, yes: bool) {
         self.file.set_last_level(yes);
     }
 
-    /// Where it notes how long reads take, from now on.
+    /// Sets the collector of read times, once.
     pub fn set_read_times(&self, times: &Arc<ReadTimes>) {
         self.file.set_times(times);
     }
 
-    /// Where it notes them, too: together with the other tables of its tier.
+    /// Sets the collector of read times that all tables of its tier share, once.
     pub(crate) fn set_latencies(&self, latencies: &Arc<Latencies>) {
         self.file.set_latencies(latencies);
     }
@@ -176,7 +176,7 @@ impl Table {
         })
     }
 
-    /// It stands for a table that is damaged or missing.
+    /// The table is a stand-in for one that is damaged or missing.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -192,7 +192,7 @@ impl Table {
         missing.map_or(Ok(()), |missing| Err(Error::invalid(format!("{}: {missing}", self.frames.id))))
     }
 
-    /// What the manifest says.
+    /// The manifest's entry of the table.
     pub fn info(&self) -> &Arc<TableInfo> {
         &self.info
     }
@@ -282,7 +282,7 @@ impl Table {
         }
     }
 
-    /// Its range tombstones; shared and empty for most tables, without reading the medium.
+    /// The table's range tombstones; shared and empty for most tables, without reading the medium.
     pub fn range_tombstones(&self) -> Result<Arc<RangeTombstones>> {
         static NONE: OnceLock<Arc<RangeTombstones>> = OnceLock::new();
         let Some(range) = self.footer.section(Section::RangeTombstones) else {
@@ -298,7 +298,7 @@ impl Table {
         Ok(Arc::clone(self.tombstones.get_or_init(|| Arc::new(tombstones))))
     }
 
-    /// Its range tombstones, if it has some and they were read.
+    /// The table's range tombstones, if it has some and they were read.
     pub fn known_tombstones(&self) -> Option<&RangeTombstones> {
         self.tombstones.get().map(|known| &**known)
     }
@@ -349,7 +349,7 @@ impl Table {
         super::verify::verify(self)
     }
 
-    /// What the file says about itself.
+    /// The properties stored in the file.
     pub fn properties(&self) -> Result<TableProperties> {
         self.check_intact()?;
         Ok(self.properties.clone())
@@ -360,13 +360,13 @@ impl Table {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
     }
 
-    /// What it says of how much of it is alive and how old. What lost its number may be as old as anything.
+    /// The table's facts for estimating how much of it is alive and how old. Entries that lost their number may be of any age.
     pub fn holding(&self) -> Holding<'_> {
         let oldest = if self.zeroed_seq() > 0 { 0 } else { self.info.min_seq };
         Holding { bytes: self.info.bytes, entries: self.info.entries, seqs: (oldest, self.info.max_seq), sample: &self.properties.sample }
     }
 
-    /// Forgets its blocks in the cache: the table was deleted.
+    /// Removes the table's blocks from the cache: the table was deleted.
     pub fn forget(&self) {
         self.cache.forget(&*self.resident);
     }
@@ -559,7 +559,7 @@ impl Table {
 /// A block from the medium, and as it is to be kept if the cache packs what comes from there.
 pub(super) type Fresh = (Arc<Cached<Block>>, Option<Packed>);
 
-/// What a verified frame holds; packed, too, if it `packs` and the frame is compressed.
+/// The block in a verified frame; also its compressed form, if the cache `packs` and the frame is compressed.
 fn fresh(lent: Lent<'_>, packs: bool) -> (Option<Block>, Option<Packed>) {
     let packed = lent.packed.filter(|_| packs).and_then(|(codec, payload)| Packed::of(codec, lent.raw.len(), payload));
     (Block::parse(lent.raw), packed)

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Data blocks are read in pieces of so many bytes, or one by one if they are larger.
 const PIECE: u64 = 1 << 20;
 
-/// What the entries add up to.
+/// Sums over the entries.
 #[derive(Default)]
 struct Sums {
     entries: u64,

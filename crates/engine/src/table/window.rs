@@ -1,8 +1,8 @@
 //! The data blocks of one table on their way through compression. Blocks gather to batches, a bounded number of which are under way at a
 //! time, and come back in order.
 //!
-//! Nothing that ends up in a file depends on who packed a batch or when: batches are cut by size, the window is drained exactly when it is
-//! full, and what is in it counts by the ratio of what came out of it.
+//! The bytes of a file do not depend on who compressed a batch or when: batches are cut by size, the window is drained exactly when it is
+//! full, and its content counts by the ratio of the blocks that came out of it.
 
 use super::pack::{Batch, Packers, Slot};
 use crate::codec::{Compression, Trained};
@@ -79,17 +79,17 @@ impl Window {
         self.dictionary.clone()
     }
 
-    /// Where to append the next block.
+    /// Buffer to which the next block is appended.
     pub fn raw(&mut self) -> &mut Vec<u8> {
         &mut self.next.raw
     }
 
-    /// About how many bytes what is in the window will take in the file.
+    /// Estimated bytes that the blocks in the window will take in the file.
     pub fn estimate(&self) -> u64 {
         self.estimate
     }
 
-    /// What was appended is a block. Errors: `Closed` if packing it panicked.
+    /// Ends a block: the bytes that were appended. Errors: `Closed` if compressing panicked.
     pub fn end_block(&mut self) -> Result<()> {
         self.pending += self.next.end_block();
         let alone = self.raw < BATCH as u64;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Versions of one key that are stepped over before a seek is cheaper. A seek costs about as much as 20 to 50 steps.
 const MAX_STEPS: usize = 16;
 
-/// Where the cursor stands.
+/// Position of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Nowhere,
@@ -38,14 +38,14 @@ pub struct VisibleCursor<C> {
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     at: At,
-    /// Where the value starts in what the inner cursor's entry stores.
+    /// Offset of the value in the bytes that the inner cursor's entry stores.
     value_at: usize,
     key: Vec<u8>,
     value: Vec<u8>,
     operands: Operands,
     /// Dead keys that going forward may still pass over.
     patience: usize,
-    /// It stands nowhere because of that, before the dead key in `key`.
+    /// The cursor ran out of patience before the dead key in `key` and stands nowhere.
     stopped: bool,
 }
 
@@ -87,7 +87,7 @@ impl<C: Cursor> VisibleCursor<C> {
         VisibleCursor { patience, ..self }
     }
 
-    /// Where it ran out of patience, standing nowhere: a dead key, behind which there may be others.
+    /// The dead key at which the cursor ran out of patience; there may be others behind it.
     pub fn stopped_at(&self) -> Option<&[u8]> {
         self.stopped.then_some(&self.key)
     }
@@ -178,7 +178,7 @@ impl<C: Cursor> VisibleCursor<C> {
         if self.at == At::Inner { self.inner.key() } else { &self.key }
     }
 
-    /// Its value. Only on a valid cursor.
+    /// The value. Only on a valid cursor.
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.at == At::Inner { self.inner.value().get(self.value_at..).unwrap_or_default() } else { &self.value }
@@ -349,7 +349,7 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(true)
     }
 
-    /// The same for a key of many versions: down from the newest visible one.
+    /// Resolves a key of many versions by seeking: down from the newest visible one.
     fn resolve_by_seek(&mut self) -> Result<bool> {
         self.inner.seek(&self.key, upper(self.snapshot))?;
         let mut exists = false;
@@ -379,7 +379,7 @@ impl<C: Cursor> VisibleCursor<C> {
 /// The range tombstones of all sources, with the answer for the stretch of keys around the last one asked for: a scan searches once
 /// per stretch, not once per key.
 struct Coverage {
-    /// Those that are not empty.
+    /// The sets that are not empty.
     sets: Vec<Arc<RangeTombstones>>,
     snapshot: Seq,
     /// `[from, to)`; `to` counts only if `bounded`.

@@ -1,4 +1,4 @@
-//! Which version of a key a reader sees: for single keys ([`Resolver`]) and for scans ([`VisibleCursor`]).
+//! Visibility: finds the version of a key that a reader sees, for single keys ([`Resolver`]) and for scans ([`VisibleCursor`]).
 //!
 //! A reader at snapshot S sees of each key the newest version with a sequence number `<= S`; it is as good as deleted if a range
 //! tombstone with a greater number `<= S` covers the key. Merge operands are folded onto the first older version that is not one.
@@ -51,7 +51,7 @@ fn fold(merge: Option<&dyn MergeOperator>, key: &[u8], base: Option<&[u8]>, oper
     })
 }
 
-/// What a user gets of a value: all that is stored, or what stands behind its time.
+/// The part of a stored value that a user gets: everything, or the bytes behind the entry's own time.
 #[inline]
 pub(crate) fn user_value<'a>(kind: Kind, key: &[u8], stored: &'a [u8]) -> Result<&'a [u8]> {
     if kind == Kind::TimedValue { untimed(key, stored) } else { Ok(stored) }

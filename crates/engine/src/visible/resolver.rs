@@ -83,7 +83,7 @@ impl<'a> Resolver<'a> {
         ControlFlow::Break(())
     }
 
-    /// What the operands apply to is known: the answer is too.
+    /// Answers from `base`, the value to which the collected operands apply.
     fn base(&mut self, base: Option<&[u8]>) {
         if self.operands.is_empty() {
             self.answer = Some(Ok(false));

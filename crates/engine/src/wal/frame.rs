@@ -40,9 +40,9 @@ pub(super) struct Record {
     pub header: usize,
     /// Length of the payload.
     pub len: usize,
-    /// Where the next record starts.
+    /// Start of the next record.
     pub end: usize,
-    /// Where the record was written: at most [`REACH`] from where it stands.
+    /// Offset at which the record was written: at most [`REACH`] from where it stands.
     pub origin: usize,
     payload_check: u32,
 }
@@ -133,7 +133,7 @@ impl Salts {
         header[..header_len].to_vec()
     }
 
-    /// Where a header of zeros has the right check.
+    /// Offset at which a header of zeros has the right check.
     #[cfg(test)]
     pub fn place_of_zeros(self) -> usize {
         let (_, len) = self.header(0, 0);

@@ -28,7 +28,7 @@ pub(super) struct FileHeader<'a> {
     pub db: DbId,
     pub id: FileId,
     pub extra: &'a [u8],
-    /// Its length in the file, bytes.
+    /// Length of the header in the file, bytes.
     pub len: usize,
 }
 

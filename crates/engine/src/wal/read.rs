@@ -9,7 +9,7 @@ use sinter_storage::store::{FileId, FileKind, ReadAt, Store, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How a log ended.
+/// End of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogEnd {
     /// Length of the good part, bytes.
@@ -23,20 +23,20 @@ pub struct LogEnd {
     pub synced: u64,
 }
 
-/// What one log file holds, without the records themselves.
+/// Summary of one log file, without the records themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSurvey {
     /// The database it belongs to; `None` if the (never synced) header was torn.
     pub db: Option<DbId>,
-    /// What [`super::LogWriter::create`] was given; `None` if the (never synced) header was torn: then there are no records.
+    /// The `extra` given to [`super::LogWriter::create`]; `None` if the (never synced) header was torn: then there are no records.
     pub extra: Option<Vec<u8>>,
-    /// How it ended.
+    /// End of the log.
     pub end: LogEnd,
     /// Good records, markers not counted.
     pub records: u64,
-    /// Where the first of them starts.
+    /// Offset of the first good record.
     pub first_record: Option<u64>,
-    /// Where the header ends.
+    /// Offset of the header's end.
     start: usize,
     /// The format version: the engine's payloads go by it, too.
     pub version: u16,
@@ -47,15 +47,15 @@ pub struct LogSurvey {
 pub struct Log {
     /// The database it belongs to; `None` if the (never synced) header was torn.
     pub db: Option<DbId>,
-    /// What [`super::LogWriter::create`] was given; `None` if the (never synced) header was torn: then there are no records.
+    /// The `extra` given to [`super::LogWriter::create`]; `None` if the (never synced) header was torn: then there are no records.
     pub extra: Option<Vec<u8>>,
-    /// How it ended.
+    /// End of the log.
     pub end: LogEnd,
     /// The good part.
     bytes: Vec<u8>,
-    /// Where the first record starts.
+    /// Offset of the first record.
     start: usize,
-    /// Of its records.
+    /// Format version of the records.
     version: u16,
 }
 
@@ -179,7 +179,7 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
     Ok(LogSurvey { db: Some(db), extra: Some(extra), end, records, first_record, start, version })
 }
 
-/// Where the file ends, but for the zeros that may have been written ahead of it: of segments, not of manifests.
+/// End of the file without the zeros that may have been written ahead; only segments have those, manifests do not.
 fn end_of_data(window: &mut Window<'_>, id: FileId, from: usize) -> Result<usize> {
     if id.kind == FileKind::Log { window.end_of_data(from) } else { Ok(window.len()) }
 }
@@ -228,7 +228,7 @@ fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) 
     Ok(LogSurvey { db: None, extra: None, end, records: 0, first_record: None, start: 0, version: VERSION })
 }
 
-/// What lies behind damage.
+/// Findings behind damage.
 struct Tail {
     synced: u32,
     records: u64,

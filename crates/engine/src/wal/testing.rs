@@ -48,7 +48,7 @@ struct Inner {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TestStore(Arc<Mutex<Inner>>);
 
-/// What becomes of the bytes of a file that were not synced.
+/// Fate of a file's unsynced bytes in a crash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fate {
     Lost,

@@ -17,7 +17,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 pub(super) struct Window<'a> {
     file: &'a dyn ReadAt,
     len: usize,
-    /// Where in the file `bytes` starts.
+    /// Offset of `bytes` in the file.
     at: usize,
     bytes: Vec<u8>,
 }
@@ -50,7 +50,7 @@ impl<'a> Window<'a> {
         Ok(self.get(offset, left)?.and_then(header_at))
     }
 
-    /// Where the zeros begin with which the file ends, `from` or later.
+    /// Offset, `from` or later, at which the zeros at the end of the file begin.
     pub fn end_of_data(&mut self, from: usize) -> Result<usize> {
         let mut end = self.len;
         while end > from {
@@ -66,7 +66,7 @@ impl<'a> Window<'a> {
         Ok(from)
     }
 
-    /// Where the zeros end that begin at `from`.
+    /// Offset of the first byte that is not zero, `from` or later.
     pub fn end_of_zeros(&mut self, from: usize) -> Result<usize> {
         let mut at = from;
         while at < self.len {

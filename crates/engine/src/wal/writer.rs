@@ -163,12 +163,12 @@ impl LogWriter {
         self.failed.is_some()
     }
 
-    /// Which file.
+    /// Id of the file.
     pub fn id(&self) -> FileId {
         self.id
     }
 
-    /// As if the file were that long already.
+    /// Pretends that the file is `len` bytes long.
     #[cfg(test)]
     pub(super) fn pretend_len(&mut self, len: u64) {
         self.len = len;

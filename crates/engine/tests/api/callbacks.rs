@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Seconds after which a call counts as hung: long enough for any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Which code of the user does the calling.
+/// User code that calls the database.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Caller {
     Filter,

@@ -314,7 +314,7 @@ fn a_writer_that_tries_again_on_a_full_medium_does_not_keep_compactions_from_mak
     }
 }
 
-/// Of an open file, whose length is no longer looked at.
+/// A table is cut while its file is open, when its length is no longer looked at.
 #[test]
 fn a_table_that_is_cut_while_it_is_open_is_set_aside() {
     for jobs in [0, 2] {

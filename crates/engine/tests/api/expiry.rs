@@ -269,7 +269,7 @@ enum Did {
 /// Per key what was written when, oldest first.
 type History = BTreeMap<Vec<u8>, Vec<(u64, u64, Did)>>;
 
-/// What is alive for a reader whose clock shows `now`, of what was written up to `seq`: each entry lives for its own time.
+/// Entries alive for a reader whose clock shows `now`, of those written up to `seq`: each entry lives for its own time.
 fn alive(history: &History, seq: u64, now: u64, ttl: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut alive = BTreeMap::new();
     for (key, writes) in history {

@@ -1,4 +1,4 @@
-//! A medium that writes have filled up: deletions still find room, and with compactions they give it back.
+//! A medium filled up by writes: deletions still find space, and compactions give it back.
 
 use crate::{builder, memory, small};
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
@@ -101,7 +101,7 @@ fn check(db: &Db, there: impl Iterator<Item = u64>) {
     assert!(found == expected, "{} entries where {} were expected", found.len(), expected.len());
 }
 
-/// What was deleted then counts as free on any store.
+/// Compacts everything. `sync_names` makes the space of deleted files count as free on any store.
 fn compact(db: &Db, store: &Arc<dyn Store>) {
     db.compact_range(&db.default_family(), None, None).unwrap();
     db.wait_for_compactions().unwrap();

@@ -1,4 +1,4 @@
-//! What the database promises to programs, one behaviour per test.
+//! The database's promises to programs, one behaviour per test.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Data by its age: what stays above the last level, what sinks, and what it is called there.
+//! Placement of data by age: data that stays above the last level, data that is demoted, and the temperature that it gets there.
 
 use super::*;
 use sinter_storage::store::{Cause, Reason, Temperature};
@@ -346,7 +346,7 @@ fn values_stay_as_long_as_their_own_time_is_young() {
     }
 }
 
-/// What has outlived its time to live and is still there for a snapshot is not kept above, however large the age.
+/// Data that has outlived its time to live and is still there for a snapshot is not kept above, however large the age.
 #[test]
 fn what_has_outlived_its_time_to_live_is_not_young() {
     for style in STYLES {
@@ -438,8 +438,8 @@ fn what_is_on_the_last_level_lies_on_the_slow_medium() {
     world.db.check_ledger().unwrap();
 }
 
-/// What is young and what has just become old lie on one medium where the tier between them is missing, whatever colder ones there are:
-/// nothing hurries then.
+/// Young data and data that has just become old lie on one medium if the tier between them is missing, whatever colder ones there are: then
+/// no compaction is urgent.
 #[test]
 fn a_tier_that_no_data_is_cold_enough_for_changes_nothing() {
     let settings = FamilySettings {
@@ -590,7 +590,7 @@ fn a_full_fast_medium_uses_the_room_of_the_slow_one() {
     }
 }
 
-/// What makes room for one family makes it for all that share the medium: the writers of none wait on.
+/// Space that one family frees lets the writers of all families on that medium go on.
 #[test]
 fn room_that_one_family_makes_lets_the_writers_of_another_go_on() {
     for style in STYLES {

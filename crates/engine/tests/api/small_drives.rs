@@ -1,4 +1,4 @@
-//! Zoned drives of a few score zones hold what `sinter zones format` says, and go on taking new versions of it.
+//! Zoned drives of a few score zones hold the amount of data that `sinter zones format` says, and go on taking new versions of it.
 
 use crate::{full::drive, noise};
 use sinter_storage::store::Store;
@@ -93,7 +93,7 @@ fn drives_of_all_sizes_hold_what_is_promised() {
     Shape { zones: 4096, zone_size: 128 << 10, value: 1000, family }.keeps_its_promise(0.0);
 }
 
-/// What the settings say of memtables and tables is what a medium of that size has room for, whatever the number of families.
+/// The sizes of memtables and tables in the settings fit the medium, whatever the number of families.
 #[test]
 fn memtables_and_tables_follow_the_drive() {
     let store = drive(32, 4 << 20);

@@ -8,7 +8,7 @@ use sinterdb::settings::{Preclude, Style, TierBudget};
 
 const KEYS: usize = 2000;
 const WRITES: usize = 40_000;
-/// What a run of study 2 takes.
+/// Duration of a run of study 2.
 const SECONDS: usize = 120;
 
 /// SplitMix64.
@@ -22,7 +22,7 @@ fn random(state: &mut u64) -> u64 {
 
 /// Keys with weights 1 / (rank + 1)^alpha.
 struct Zipf {
-    /// Of the weights, a sum for each key.
+    /// Running sums of the weights, one for each key.
     sums: Vec<f64>,
     seed: u64,
 }
@@ -45,7 +45,7 @@ impl Zipf {
     }
 }
 
-/// Where a database lies.
+/// Stores of a database.
 struct Stores {
     fast: Arc<MemoryStore>,
     slow: Arc<MemoryStore>,
@@ -148,7 +148,7 @@ fn the_engines_age_is_as_good_as_the_best_by_hand_that_takes_no_more_room() {
     }
 }
 
-/// What the choice rests on is in memory only. A tree that is there already must not be taken for one of which all is to be kept.
+/// The counts behind the choice are in memory only. A tree that exists already must not be mistaken for one that is to be kept whole.
 #[test]
 fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
     for style in [Style::Universal, Style::Leveled] {
@@ -174,7 +174,7 @@ fn the_first_merge_of_a_tree_knows_how_old_its_data_is() {
     }
 }
 
-/// What lost its number before the engine was asked may be of any age. It stays where it is: no budget has room for all of it.
+/// Data that lost its numbers before the engine chose ages may be of any age. It stays where it is: no budget has space for all of it.
 #[test]
 fn data_from_before_is_not_fetched_up() {
     for style in [Style::Universal, Style::Leveled] {
@@ -275,7 +275,7 @@ fn amplification(alpha: f64, age: u64, kept: u64) -> f64 {
     moments.iter().sum::<f64>() / moments.len() as f64
 }
 
-/// What placement writes more on one medium is the numbers that are kept for it, which compress to nothing where they are 0.
+/// Placement on one medium adds only the cost of the sequence numbers that it keeps, which would compress to nothing if they were 0.
 #[test]
 fn placement_on_one_medium_costs_the_numbers_that_it_keeps() {
     for alpha in [0.5, 0.9, 1.2] {

@@ -207,7 +207,7 @@ fn a_full_medium_refuses_writes_until_there_is_room() {
     assert_eq!((after.get(b"before").unwrap().unwrap(), after.get(b"k").unwrap().unwrap()), (b"v".to_vec(), b"again".to_vec()));
 }
 
-/// What a write ran into says nothing of the flush that comes when there is room.
+/// A write that the full medium refused does not affect the flush that comes when there is space.
 #[test]
 fn a_refused_write_does_not_make_the_next_flush_fail() {
     let store = memory();

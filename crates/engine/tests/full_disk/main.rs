@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SIZE: u64 = 40 << 20;
 const WRITERS: usize = 2;
-/// Directories that take room at first; one is deleted each time the medium is full.
+/// Directories that take space at first; one is deleted each time the medium is full.
 const BALLASTS: usize = 3;
-/// What each of them holds: files of so many bytes. Enough that flushes find room beside compactions, which may take whatever there is.
+/// Content of each ballast directory: files of so many bytes. Enough that flushes find space beside compactions, which may take all there
+/// is.
 const BALLAST: (usize, usize) = (32, 192 << 10);
 /// A writer takes the medium for full after so many refusals in a row: a flush or compaction that fails gives its room back, in which a few
 /// batches more fit.

@@ -31,7 +31,7 @@ struct Writer<'a> {
     random: Random,
     maps: Maps,
     moments: Vec<(Snapshot, Maps)>,
-    /// Of all writers together.
+    /// Number of steps of all writers together.
     steps: &'a AtomicUsize,
 }
 
@@ -130,7 +130,7 @@ fn compare(db: &Db, families: &[Family; 2], prefix: u8, maps: &Maps, snapshot: O
     }
 }
 
-/// What administrators do meanwhile.
+/// Disturbances by administrators meanwhile.
 fn disturb(db: &Db, families: &[Family; 2], random: &mut Random) {
     let family = &families[random.index(2)];
     match random.below(8) {

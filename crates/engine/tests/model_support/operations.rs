@@ -1,4 +1,4 @@
-//! What can happen, and a generator that draws it from a seed alone: the list does not depend on settings or on results. Every
+//! The possible operations, and a generator that draws them from a seed alone: the list does not depend on settings or on results. Every
 //! sublist of a list makes sense, so that failures can be shrunk.
 
 use super::{Random, Text};
@@ -19,7 +19,7 @@ pub enum Write {
     Merge(usize, Text, Text),
 }
 
-/// What a reader asks for.
+/// Scope of a read.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// One of the held snapshots, if it is there.

@@ -3,7 +3,7 @@
 use sinter_storage::store::Temperature;
 use sinterdb::settings::{Codec, Codecs, Compression, DbSettings, FamilySettings, Preclude, Style};
 
-/// Where the database lies.
+/// Kind of store that holds the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Memory,
@@ -25,7 +25,7 @@ pub struct Variant {
     pub timed: bool,
 }
 
-/// Where a database lies if its variant does not say: in memory, or on what `SINTER_TEST_STORE` names.
+/// The store of a variant that names none: memory, or the one that `SINTER_TEST_STORE` names.
 fn usual_place() -> Place {
     match std::env::var("SINTER_TEST_STORE").unwrap_or_default().as_str() {
         "" | "memory" => Place::Memory,

@@ -195,7 +195,7 @@ impl Ring {
         again.map_or(Ok(()), |image| self.crash_again(image, &found, number))
     }
 
-    /// How images are opened.
+    /// Builder with which images are opened.
     fn builder(&self) -> Builder {
         let builder = builder_at(1, self.moments.clock.clone());
         let Some(memory) = self.workload.recovery_memory else { return builder };

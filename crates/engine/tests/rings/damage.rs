@@ -30,11 +30,11 @@ struct Image {
     model: Model,
     progress: Progress,
     all: All,
-    /// It was closed: nothing of it is unsynced but the last marker.
+    /// The database was closed: only its last marker is unsynced.
     closed: bool,
 }
 
-/// What a damaged copy turned out to be.
+/// Verdict on a damaged copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// An error, or `verify`, named the file.
@@ -150,7 +150,8 @@ impl Image {
         Err(format!("silent: only {found:?} of {:?}; {report:?}", self.progress))
     }
 
-    /// Who may be named when `id` is damaged. A manifest that lost its end is right in itself, and other files are out of place then.
+    /// Files that may be named when `id` is damaged. A manifest that lost its end is right in itself, and then other files are out of
+    /// place.
     fn suspects(&self, id: FileId) -> Vec<FileId> {
         let all = || self.files().into_iter().map(|file| file.0).collect();
         if id.kind == FileKind::Manifest { all() } else { vec![id] }

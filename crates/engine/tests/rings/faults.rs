@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Tries of a step on a medium that works again.
 const TRIES: usize = 3;
 
-/// What goes wrong.
+/// A planned fault.
 #[derive(Debug, Clone, Copy)]
 enum Plan {
     /// One mutating call fails; if it is an append, part of it arrives.
@@ -175,7 +175,7 @@ impl Trial {
         }
     }
 
-    /// What is there for the next process, and after a power cut.
+    /// Checks the content for the next process, and after a power cut.
     fn afterwards(&mut self) {
         self.runner.abandon();
         let progress = *self.runner.progress.lock();

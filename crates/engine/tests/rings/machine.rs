@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Temperatures of the tiers, in the order in which they are attached.
 pub const TEMPERATURES: [Temperature; 2] = [Temperature::Cold, Temperature::Ice];
 
-/// What a crash leaves, and what can be crashed.
+/// The stores of a database, which crash together; also what a crash leaves of them.
 pub struct Machine {
     pub primary: Arc<MemoryStore>,
     pub tiers: Vec<Arc<MemoryStore>>,
@@ -70,7 +70,7 @@ impl Machine {
         with_tiers(builder, tiers).open_store(self.primary.clone())
     }
 
-    /// What is in it, for messages.
+    /// All files of the stores, for messages.
     pub fn files(&self) -> String {
         let all = std::iter::once(&self.primary).chain(&self.tiers);
         all.map(|store| format!("{store:?}")).collect::<Vec<_>>().join(", tier ")

@@ -1,4 +1,4 @@
-//! What a workload does, and what its history looks like from outside: one state after each batch and each change of families.
+//! The steps of a workload, and its history as seen from outside: one state after each batch and each change of families.
 
 use sinterdb::Durability;
 use sinterdb::settings::{Preclude, Style};
@@ -14,7 +14,7 @@ pub type State = BTreeMap<usize, Arc<Contents>>;
 #[derive(Debug, Clone)]
 pub enum Change {
     Put(Vec<u8>, Vec<u8>),
-    /// As if it had been written at another time, unix seconds.
+    /// Key, value and the time at which it counts as written, unix seconds.
     PutAt(Vec<u8>, Vec<u8>, u64),
     Delete(Vec<u8>),
     Merge(Vec<u8>, Vec<u8>),
@@ -52,7 +52,7 @@ pub enum Step {
     Release,
     /// So many seconds pass.
     Pass(u64),
-    /// What stays above the last level.
+    /// Changes the age up to which data stays above the last level.
     Preclude(&'static str, Preclude),
     /// So many seconds pass, and tables move to other tiers.
     Age(u64),
@@ -129,7 +129,7 @@ impl Model {
         self.states[stream].push(state);
     }
 
-    /// What incarnation `family` holds after so many batches of each stream.
+    /// Content of incarnation `family` after so many batches of each stream.
     pub fn contents(&self, family: usize, batches: [usize; 2]) -> Contents {
         let mut all = Contents::new();
         for (states, at) in self.states.iter().zip(batches) {

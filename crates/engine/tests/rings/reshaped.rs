@@ -35,7 +35,7 @@ struct Image {
     synced: usize,
 }
 
-/// How write `n` is made.
+/// The kind of step for write `n`.
 type Plan = fn(usize) -> Step;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -157,7 +157,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// What became of it; an error says why that must not be.
+    /// Judges the outcome of a change; an error says why the outcome is wrong.
     fn judge(&self, change: &Change, store: Arc<dyn Store>, tally: &mut Tally) -> Result<(), String> {
         let opened = Db::builder().read_only().open_store(store.clone());
         let seen = opened.map(|db| look(&db, self.families, self.image.written));
@@ -267,7 +267,7 @@ fn a_log_that_is_synced_now_and_then() {
     reshape("every tenth synced", 3, &image, places(), &in_memory);
 }
 
-/// The same files on a zoned drive, where logs are frames in zones.
+/// The changes of files on a zoned drive, where logs are frames in zones.
 #[test]
 fn files_on_zones() {
     let image = image(120, 3, 100, |_| Step::Synced);

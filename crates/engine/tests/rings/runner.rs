@@ -52,7 +52,7 @@ pub fn builder_at(identity: u8, clock: Arc<ManualClock>) -> Builder {
     Db::builder().settings(settings()).clock(clock).identity([identity; 16]).merge_operator("default", Arc::new(Append))
 }
 
-/// What is called after a checkpoint's target was made, with the target and the progress; gives the store to write the checkpoint to.
+/// Hook called after a checkpoint's target was made, with the target and the progress; gives the store to write the checkpoint to.
 pub type OnCheckpoint = Arc<dyn Fn(&Arc<MemoryStore>, Progress) -> Arc<dyn Store> + Send + Sync>;
 
 /// One run of a workload.
@@ -266,7 +266,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What an open database shows is exactly what was acknowledged.
+    /// Checks that the open database shows exactly the acknowledged writes.
     pub fn read(&self) -> Result<()> {
         let now = *self.progress.lock();
         let exact = Progress { floor: now.applied, started: now.applied, families_started: now.families, ..now };

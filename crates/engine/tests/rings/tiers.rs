@@ -34,7 +34,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What is there for the next process, and after power cuts.
+    /// Checks the content for the next process, and after power cuts.
     fn recovers(&mut self, what: &str) {
         self.runner.abandon();
         let progress = *self.runner.progress.lock();

@@ -1,5 +1,5 @@
-//! When the numbers of a run were given out, and whether what a database says of that can be true. Data may look younger than they are;
-//! data that look older go to a slow medium, or away, too early.
+//! Records when the numbers of a run were given out, and checks that the times a database keeps for them can be true. Data may look younger
+//! than they are; data that look older go to a slow medium, or away, too early.
 
 use crate::machine::Machine;
 use parking_lot::Mutex;
@@ -9,10 +9,10 @@ use sinterdb::internal::key::Seq;
 use sinterdb::internal::manifest;
 use std::sync::Arc;
 
-/// What is true of one run.
+/// True times of one run.
 #[derive(Default)]
 pub struct Moments {
-    /// Of the run, and of those who recover from its crashes.
+    /// Clock of the run, and of the databases that recover from its crashes.
     pub clock: Arc<ManualClock>,
     /// A number and a time: numbers up to it were given out by then, and all others not before.
     known: Mutex<Vec<(Seq, u64)>>,
@@ -37,8 +37,8 @@ impl Moments {
         self.known.lock().iter().copied().find(|(known, then)| (*known).min(last) >= seq && *then < time)
     }
 
-    /// Of the samples in the manifest and the times of tables that have no others than those of their numbers, all can be true. Gives how
-    /// many there are.
+    /// Checks that the samples in the manifest, and the times of tables whose entries have no times of their own, can all be true. Returns
+    /// the number checked.
     pub fn check(&self, image: &Machine, db: &Db) -> Result<usize, String> {
         let state = manifest::load(&*image.primary).map_err(|error| format!("manifest: {error}"))?.state.ok_or("there is no manifest")?;
         // Numbers that the crash took are given out again.

@@ -355,7 +355,7 @@ pub fn aging_universal() -> Workload {
     aging(Script::new("aging_universal", Universal), BY_HAND)
 }
 
-/// The same of values that go by times of their own, with the last level on a tier.
+/// Ages data whose values have times of their own, with the last level on a tier.
 fn aging_timed(name: &'static str, style: Style) -> Workload {
     let mut script = Script::new(name, style);
     script.timed = true;
@@ -371,7 +371,7 @@ pub fn aging_timed_universal() -> Workload {
     aging_timed("aging_timed_universal", Universal)
 }
 
-/// The same where the engine finds the age.
+/// Ages data while the engine chooses the age.
 pub fn aging_auto_leveled() -> Workload {
     aging(Script::new("aging_auto_leveled", Leveled), [Preclude::Auto; 2])
 }

@@ -12,11 +12,11 @@ use sinterdb::{Db, Durability, WriteOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What is written, and into what.
+/// Data that is written, and the settings of its family.
 struct Shape {
     family: FamilySettings,
     writes: u64,
-    /// Among which they go around.
+    /// Number of keys that the writes go around.
     keys: u64,
 }
 

@@ -7,7 +7,7 @@ use super::known;
 use crate::codec::{Codec, Compression};
 use sinter_storage::store::Temperature;
 
-/// What became of one option.
+/// How an option was taken.
 pub(super) enum Verdict {
     Used,
     /// Used, but not as it is written.
@@ -244,7 +244,7 @@ impl FamilyDraft {
         self.settings.preclude_last_level_data_seconds.is_on() && !self.settings.places_by_age()
     }
 
-    /// What is asked for and cannot be had together.
+    /// A complaint about options that cannot be combined.
     pub(super) fn conflict(&self) -> Option<String> {
         let names_last = self.last.is_some() || self.last_effort.enabled;
         let names_effort = self.effort.level.is_some() || self.effort.dictionary_bytes > 0;

@@ -25,7 +25,7 @@ pub(super) struct Entry<'a> {
     pub line: usize,
 }
 
-/// These values are cut into their members, because some of them have an equivalent.
+/// Structs that are cut into their members, because some members have an equivalent.
 const STRUCTS: [&str; 3] = ["compression_opts", "bottommost_compression_opts", "compaction_options_universal"];
 
 /// The sections of a text; what is wrong goes to `complaints`.

@@ -12,7 +12,7 @@ pub(super) fn why(key: &str) -> Option<&'static str> {
     })
 }
 
-/// The same for a member of compression options.
+/// The reason why a member of compression options has no effect; `None`: not one of RocksDB's.
 pub(super) fn why_member(member: &str) -> Option<&'static str> {
     COMPRESSION.1.iter().any(|(name, _)| *name == member).then_some(COMPRESSION.0)
 }

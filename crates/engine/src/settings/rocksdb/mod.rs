@@ -23,13 +23,13 @@ use ini::{Entry, Section};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OptionEntry {
-    /// Its section, such as `CFOptions "default"`.
+    /// Section, such as `CFOptions "default"`.
     pub section: String,
-    /// Its name; members of structs as `compression_opts.level`.
+    /// Name; members of structs as `compression_opts.level`.
     pub key: String,
-    /// Its value as written.
+    /// Value as written.
     pub value: String,
-    /// Its line, from 1.
+    /// Line, from 1.
     pub line: usize,
 }
 
@@ -41,25 +41,25 @@ pub struct WithoutEffect {
     pub entry: OptionEntry,
     /// Why there is nothing to change.
     pub why: &'static str,
-    /// It has RocksDB's default value, so that nobody asked for anything.
+    /// The option has RocksDB's default value, so that nobody asked for anything.
     pub at_default: bool,
 }
 
-/// What an OPTIONS file says. Every option of the file is in exactly one of `used`, `without_effect` and `unknown`.
+/// Content of an OPTIONS file. Every option of the file is in exactly one of `used`, `without_effect` and `unknown`.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct OptionsFile {
-    /// The database. What the file leaves out has SinterDB's default.
+    /// The database. Options that the file leaves out have SinterDB's defaults.
     pub db: DbSettings,
     /// The column families, in the file's order.
     pub families: Vec<(String, FamilySettings)>,
     /// Options that were applied.
     pub used: Vec<OptionEntry>,
-    /// Those of them that were applied otherwise than they are written, with what was done.
+    /// Used options that were applied differently from what is written, with what was done.
     pub otherwise: Vec<(OptionEntry, &'static str)>,
     /// Options that have no equivalent.
     pub without_effect: Vec<WithoutEffect>,
-    /// Options that nobody here has heard of.
+    /// Options that are not known at all.
     pub unknown: Vec<OptionEntry>,
 }
 

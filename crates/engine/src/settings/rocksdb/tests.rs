@@ -134,7 +134,7 @@ fn an_age_for_the_last_level_of_a_flat_tree_is_only_kept() {
     assert_eq!((f.preclude_last_level_data_seconds, f.preserve_internal_time_seconds), (Preclude::Seconds(0), 0));
 }
 
-/// What is wrong only beside other options, or out of range, is told with the lines of what it is about.
+/// Values that are out of range, or contradict other options, are reported with the lines of all options involved.
 #[test]
 fn values_out_of_range_have_their_lines() {
     for (db, family, table, beginning) in [
@@ -235,7 +235,7 @@ fn efforts_of_codecs_that_take_none_are_reported() {
     }
 }
 
-/// What is applied, but not as it is written, is told, and is among what was applied.
+/// Options that are applied differently from what is written are reported, and are among the used ones.
 #[test]
 fn codecs_that_are_applied_otherwise_are_reported() {
     let read = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap();

@@ -1,4 +1,4 @@
-//! What a table says of the age of its entries.
+//! Ages of entries in a table's properties.
 
 use super::support::{DB, Memory, options};
 use crate::cache::Cache;

@@ -1,4 +1,4 @@
-//! What the medium is told of cursors that go on.
+//! Prefetch hints of cursors that read on.
 
 use super::support::{DB, Memory, Random, Row, build, options};
 use crate::cache::Cache;
@@ -105,7 +105,7 @@ fn blocks_of_a_batch_are_announced_where_reads_wait_often() {
     assert_eq!(expected(&rows[5000].0), (true, 0));
 }
 
-/// What merges read is timed, announcements included; what users walk over is not theirs.
+/// Reads of merges are timed, prefetches included; walks of users do not count among them.
 #[test]
 fn reads_of_merges_are_timed_for_themselves() {
     let rows = rows();

@@ -1,5 +1,5 @@
-//! Tables whose every checksum is right and whose data block is not: each way to read it gives a typed error, and no memory is taken for
-//! what it claims.
+//! Tables whose every checksum is right and whose data block is not: each way to read one gives a typed error, and claimed lengths take no
+//! memory.
 
 use super::super::footer::{Footer, Section, fold};
 use super::super::frame;
@@ -20,18 +20,18 @@ use std::sync::Arc;
 
 const NUMBER: u64 = 5;
 
-/// What a forged table says.
+/// Content of a forged table.
 struct Forged {
     /// The frame of its one data block, without the checksum.
     frame: Vec<u8>,
     dictionary: Vec<u8>,
-    /// Of entries and blocks, as manifest and properties have it.
+    /// Bytes of entries and blocks by manifest and properties.
     raw: u64,
-    /// As the properties have it.
+    /// Bytes of blocks by the properties.
     raw_blocks: u64,
-    /// Of the largest block, as the properties have it; 0: they do not say.
+    /// Bytes of the largest block by the properties; 0: not noted.
     largest: u64,
-    /// As the index has it; `None`: as it is.
+    /// Length of the block by the index; `None`: the true one.
     block_length: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Forged {
         (store, Arc::new(info))
     }
 
-    /// What each way to read it gives.
+    /// Result of each way to read the table.
     fn read(&self) -> Vec<Result<()>> {
         let (store, info) = self.write();
         let cache = Cache::new(1 << 20);

@@ -20,9 +20,9 @@ type Files = Arc<Mutex<BTreeMap<FileId, Arc<Vec<u8>>>>>;
 #[derive(Debug, Default, Clone)]
 pub struct Memory {
     pub files: Files,
-    /// What readers announced: offsets and lengths.
+    /// Prefetches of readers: offsets and lengths.
     pub announced: Arc<Mutex<Vec<(u64, u64)>>>,
-    /// What they read.
+    /// Reads of readers: offsets and lengths.
     pub read: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 

@@ -96,7 +96,7 @@ fn what_the_packed_part_has_no_room_for_lies_in_the_other() {
     assert_eq!((cache.packed_used(), cache.misses(Part::Data)), (0, 1));
 }
 
-/// What the file holds after a block was kept does not matter, and a damaged block is not kept.
+/// A kept block is served whatever the file holds afterwards, and a damaged block is not kept.
 #[test]
 fn only_verified_blocks_are_kept() {
     let rows = rows();
