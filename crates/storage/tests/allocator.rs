@@ -1,4 +1,4 @@
-//! What becomes of memory that is freed, in a process of its own.
+//! Return of freed memory to the system, in a process of its own.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use sinter_storage::store::{give_back_free, give_back_when_freed};

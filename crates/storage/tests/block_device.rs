@@ -14,7 +14,7 @@ use std::process::Command;
 
 const ZONE: u64 = 256 << 10;
 
-/// Where zones begin, with as few records as here.
+/// Offset of the first zone behind as few records as here.
 const FIRST: u64 = 1 << 20;
 
 fn geometry(zones: u32) -> Geometry {
@@ -125,7 +125,7 @@ fn a_drive_on_a_device_keeps_what_one_in_a_file_keeps() {
     assert_eq!([4096, 8192].map(|at| read(&drive, 1, at)[17]), [4, 0], "what was not flushed is not read again");
 }
 
-/// Its cache had no power meanwhile.
+/// The device's cache had no power meanwhile.
 #[test]
 fn a_device_that_was_taken_out_has_what_was_flushed() {
     let Some(mut device) = Loop::new(FIRST + 8 * ZONE, 512) else { return };

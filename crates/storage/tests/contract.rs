@@ -1,4 +1,4 @@
-//! What every store has to do, run over the directory, the memory, zones and each of them below all wrappers.
+//! Duties of every store, checked on the directory, the memory, zones and each of them below all wrappers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};

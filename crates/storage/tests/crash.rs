@@ -1,4 +1,4 @@
-//! What the crashable store keeps and loses.
+//! Bytes and names that the crashable store keeps and loses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sinter_storage::store::{Appender, Cause, CrashMode, Fate, FileId, Hint, MemoryStore, Store, Tail, Unsynced};
@@ -129,7 +129,7 @@ fn the_chosen_tail_is_what_is_found() {
     assert_eq!(junk, found(Tail { length: 64, lost: vec![2..9, 9..10], junk: Some(1) }), "junk has a seed");
 }
 
-/// Of a log with zeros ahead of it, pages are what was written or what was durable before: synced bytes and zeros.
+/// After a crash, pages of a log with zeros ahead of it hold the written bytes or the durable ones before: synced bytes and zeros.
 #[test]
 fn pages_of_a_mapped_log_are_lost_in_any_order() {
     const PAGE: usize = 4096;

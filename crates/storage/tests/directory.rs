@@ -1,4 +1,4 @@
-//! What is special about a directory: its path, foreign files, direct writes, links across file systems, full file systems.
+//! Peculiarities of a directory: its path, foreign files, direct writes, links across file systems, full file systems.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sinter_storage::store::{Cause, DirStore, FileId, Hint, Lifetime, Shared, Store};
@@ -285,7 +285,7 @@ fn free_space_is_known() {
     assert!(store.free_bytes().unwrap().is_some_and(|free| free > 0));
 }
 
-/// As when its medium is unmounted while it is open: what comes to its path instead gets nothing.
+/// The store keeps its directory, as when its medium is unmounted while it is open: a directory that takes over the path gets nothing.
 #[test]
 fn a_directory_stays_the_one_that_was_opened() {
     let home = tempfile::tempdir().unwrap();

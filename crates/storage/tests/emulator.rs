@@ -42,7 +42,7 @@ fn kind<T: std::fmt::Debug>(result: sinter_storage::zoned::Result<T>) -> Kind {
     result.unwrap_err().kind
 }
 
-/// The same walk on a drive and on the model; the drive must have the model's outcomes, states and bytes at every step.
+/// Walks a drive and the model alike; the drive must have the model's outcomes, states and bytes at every step.
 fn walk(device: &Emulator, model: &mut Model, seed: u64, steps: usize) {
     let mut random = Random(seed);
     for step in 0..steps {

@@ -1,4 +1,4 @@
-//! The same commands on any zoned drive: states, errors, pointers and bytes have to be those of the emulator.
+//! Gives the same commands to any zoned drive: states, errors, pointers and bytes have to be those of the emulator.
 //!
 //! The first test compares the emulator with the plain model. The others need a drive whose data may be lost, named by `ZONED_DEVICE`, and
 //! run when asked for; `scripts/zoned-conformance` runs them in a guest.
@@ -335,7 +335,7 @@ fn a_claim_asks_again(device: &LinuxDevice, other: &LinuxDevice, block: &[u8]) {
     }
 }
 
-/// What only a block device has: pieces, memory of any alignment, a claim, and the end of a zone whose write failed.
+/// Peculiarities of a block device: pieces, memory of any alignment, a claim, and the end of a zone whose write failed.
 #[test]
 #[ignore = "needs a zoned drive"]
 fn a_block_device_in_use() {

@@ -83,7 +83,7 @@ fn wrong(path: &Path, kind: io::ErrorKind, what: impl std::fmt::Display) -> Stor
     StoreError::store("backup", io::Error::new(kind, format!("{}: {what}", path.display())))
 }
 
-/// Where a file comes in a restored volume: what others need comes before them, and tables of a level lie together.
+/// Sort key of a file in a restored volume: files that others need come before them, and tables of a level lie together.
 fn turn(saved: &Saved) -> (u8, u8, FileId) {
     let kind = match saved.id.kind {
         FileKind::Table => 0,
@@ -141,7 +141,7 @@ pub struct Copied {
     lost: Vec<Lost>,
 }
 
-/// As [`copy`], but goes on behind what cannot be read.
+/// Copies like [`copy`], but goes on behind bytes that cannot be read.
 fn salvage(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<(u64, u64, Option<Lost>)> {
     let mut out = to.create(id, hint)?;
     let file = from.open(id)?;

@@ -1,36 +1,36 @@
-//! What a store gives its medium below the files: what a drive is written beside their bytes, and why.
+//! Figures of a store's medium below the files: bytes that a drive is written beside those of files, and why.
 
-/// Of a store on zones, since it was opened. Lengths are bytes.
+/// Figures of a store on zones since it was opened. Lengths are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Beneath {
-    /// Of files. What is held back until a sync is not in it, nor what was deleted before it was written.
+    /// Bytes of files; without bytes held back until a sync, and without files deleted before they were written.
     pub files: u64,
     /// Heads of the frames in which logs and manifests lie.
     pub framing: u64,
-    /// Ends of blocks that hold nothing.
+    /// Unused ends of blocks.
     pub padding: u64,
-    /// What the collector wrote again, in whole blocks.
+    /// Bytes that the collector wrote again, in whole blocks.
     pub moved: u64,
-    /// The store's own metadata, in whole blocks.
+    /// Metadata of the store, in whole blocks.
     pub metadata: u64,
-    /// With what the drive filled zones that were finished early.
+    /// Bytes with which the drive filled zones that were finished early.
     pub finishing: u64,
-    /// How many zones that were.
+    /// Number of zones finished early.
     pub finishes: u64,
-    /// Zones that were emptied, those of the metadata among them.
+    /// Zones that were emptied, zones of the metadata included.
     pub resets: u64,
-    /// Those of the metadata.
+    /// Resets of zones of the metadata.
     pub metadata_resets: u64,
-    /// Those that were begun with a log.
+    /// Resets of zones whose first file was a log.
     pub log_resets: u64,
-    /// Capacity of zones for files that was not written when they were emptied.
+    /// Unwritten capacity of zones for files when they were emptied.
     pub reset_unwritten: u64,
-    /// Zones that the collector emptied of what lived in them.
+    /// Zones that the collector emptied by moving their living files.
     pub collected: u64,
-    /// How often a writer waited for room.
+    /// Number of times that a writer waited for free space.
     pub waits: u64,
-    /// How often a file went where its policy would not have put it.
+    /// Number of times that a file went to a zone that its policy would not have chosen.
     pub fallbacks: u64,
     /// Zones in which a write failed.
     pub failed: u64,
@@ -42,25 +42,25 @@ pub struct Beneath {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZonesNow {
-    /// All of them.
+    /// Number of zones.
     pub all: u32,
-    /// Those in which nothing is written.
+    /// Zones in which nothing is written.
     pub empty: u32,
-    /// Those that the drive does not let us write, or lost.
+    /// Zones that the drive lost or lets nobody write.
     pub broken: u32,
-    /// Bytes that can be written between two resets of each, together.
+    /// Bytes that can be written to all zones together between two resets of each.
     pub capacity: u64,
     /// Bytes up to the write pointers, together.
     pub written: u64,
-    /// Bytes of files that live, to whole blocks. What is written beyond is dead.
+    /// Bytes of living files, to whole blocks. All other written bytes are dead.
     pub live: u64,
-    /// Resets of the least worn zone, as far as they are known.
+    /// Resets of the least worn zone, as far as known.
     pub wear_least: u64,
-    /// Of the most worn one.
+    /// Resets of the most worn zone.
     pub wear_most: u64,
-    /// Of all together.
+    /// Resets of all zones together.
     pub wear_total: u64,
-    /// Of the most worn zone for metadata, which is none of the others.
+    /// Resets of the most worn zone for metadata; the other figures do not count these zones.
     pub wear_metadata: u64,
 }
 
@@ -89,7 +89,7 @@ impl Beneath {
         self.lines().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// What came since an earlier moment of the same store, with its zones as they are now.
+    /// The increase since an earlier moment of the same store, with the zones as they are now.
     #[must_use]
     pub fn since(&self, earlier: &Beneath) -> Beneath {
         let minus = |part: fn(&Beneath) -> u64| part(self).saturating_sub(part(earlier));

@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-/// How one directory lies to another.
+/// Position of one directory relative to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// Both are one directory.
@@ -29,7 +29,7 @@ pub enum Relation {
     Apart,
 }
 
-/// How directory `a`, which exists, lies to directory `b`, which exists. Symbolic links and bind mounts are seen through.
+/// The position of directory `a` relative to directory `b`; both exist. Symbolic links and bind mounts are seen through.
 pub fn relation(a: &Path, b: &Path) -> io::Result<Relation> {
     let identity = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
     let (one, other) = (identity(a)?, identity(b)?);
@@ -72,7 +72,7 @@ pub struct DirStore {
     handle: File,
     /// The path by which it is reached: over the handle, so that a mount that comes, goes or moves cannot change what is read and written.
     held: PathBuf,
-    /// Its files keep the space that they were given, so that logs can be mapped.
+    /// Files keep the space that they were given, so that logs can be mapped.
     keeps_space: bool,
     /// Direct writers hold back an unaligned tail; `open` makes them hand it over.
     direct: Mutex<HashMap<FileId, Weak<Mutex<DirectFile>>>>,

@@ -11,17 +11,17 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 #[derive(Debug, thiserror::Error)]
 #[error("{operation}{}: {source}", place(*file, *offset))]
 pub struct StoreError {
-    /// What was tried, such as `append`.
+    /// Operation that failed, such as `append`.
     pub operation: &'static str,
-    /// On which file, if on one.
+    /// File of the operation, if it was about one.
     pub file: Option<FileId>,
-    /// Where in it, bytes, if a read failed.
+    /// Offset in the file of a failed read, bytes.
     pub offset: Option<u64>,
     /// The system's reason.
     pub source: io::Error,
 }
 
-/// Where in which file, for people.
+/// The file and the offset as text for people.
 fn place(file: Option<FileId>, offset: Option<u64>) -> String {
     let (file, at) = (file.map(|file| format!(" {file}")), offset.map(|at| format!(" at offset {at}")));
     file.unwrap_or_default() + &at.unwrap_or_default()

@@ -83,20 +83,20 @@ impl Operation {
 /// Among which calls a fault counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
-    /// All that change the medium.
+    /// All calls that change the medium.
     Mutating,
-    /// All that do not.
+    /// All calls that do not change the medium.
     Reading,
-    /// Those of one operation.
+    /// Calls of one operation.
     Only(Operation),
 }
 
 /// A call that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// Among which calls to count.
+    /// Calls that are counted.
     pub calls: Calls,
-    /// How many of them succeed first, counted from the wrapper's creation (0: the first one fails).
+    /// Number of these calls that succeed first, counted from the wrapper's creation (0: the first one fails).
     pub at: u64,
     /// All later ones fail too.
     pub sticky: bool,
@@ -117,7 +117,7 @@ impl Fault {
         Fault { sticky: true, ..Fault::once(calls, at, errno) }
     }
 
-    /// The same, and a failing append leaves the first `bytes` of its bytes in the file.
+    /// Makes a failing append leave the first `bytes` of its bytes in the file.
     pub fn torn(self, bytes: u64) -> Self {
         Fault { torn: bytes, ..self }
     }

@@ -1,4 +1,4 @@
-//! What the writer of a file knows about it. The hint travels with every creation down to the medium, which turns it into a
+//! Hints: facts that the writer of a file knows about it. The hint travels with every creation down to the medium, which turns it into a
 //! directory, a write-life hint, a tier or a zone; the meter turns it into a line of the write ledger.
 
 /// Why a compaction ran. Part of the write ledger, so the list only grows at the end.
@@ -12,7 +12,7 @@ pub enum Reason {
     LevelSize = 1,
     /// Universal: neighbouring runs of similar size.
     SizeRatio = 2,
-    /// What may be dead below newer data exceeds the budget.
+    /// Data that may be dead below newer data exceeds the budget.
     SpaceAmplification = 3,
     /// Entries outlived the family's time to live.
     TimeToLive = 4,
@@ -64,7 +64,7 @@ impl Reason {
     }
 }
 
-/// Who writes a file: the key of the write ledger.
+/// Writer of a file: the key of the write ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// Version edits.
@@ -100,7 +100,7 @@ pub enum Lifetime {
     Extreme,
 }
 
-/// How warm the contents are, for tiers.
+/// Temperature of a file's contents, by which it gets a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Temperature {
     /// Nothing is known.
@@ -149,15 +149,15 @@ impl Temperature {
 /// The placement hint of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
-    /// Who writes it.
+    /// Writer of the file.
     pub cause: Cause,
-    /// Whose data it is: column family id; 0 for files that all families share.
+    /// Column family of the data; 0 for files that all families share.
     pub family: u32,
-    /// The level it will stand on; 0 for logs and manifests.
+    /// Level of the table; 0 for logs and manifests.
     pub level: u8,
-    /// How long it will probably live.
+    /// Expected lifetime of the file.
     pub lifetime: Lifetime,
-    /// How warm it is.
+    /// Temperature of the contents.
     pub temperature: Temperature,
     /// Smallest and largest user key, where known in advance.
     pub key_range: Option<(Vec<u8>, Vec<u8>)>,

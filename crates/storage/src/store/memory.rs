@@ -335,7 +335,7 @@ impl ReadAt for MemoryReader {
         Err(StoreError::read(self.id, offset, io::ErrorKind::UnexpectedEof.into()))
     }
 
-    /// As if it were a file of a directory, so that tests meet what becomes of those.
+    /// True like for a file of a directory, so that tests meet the closing and opening of such files.
     fn holds_descriptor(&self) -> bool {
         true
     }

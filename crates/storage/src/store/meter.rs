@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a store did since its meter was made.
+/// Counters of a store since its meter was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MeterSnapshot {
@@ -33,7 +33,7 @@ impl MeterSnapshot {
         self.written.values().sum()
     }
 
-    /// What both stores did.
+    /// Sums of both stores.
     #[must_use]
     pub fn and(mut self, other: &MeterSnapshot) -> Self {
         for (line, bytes) in &other.written {

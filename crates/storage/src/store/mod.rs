@@ -60,7 +60,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a file holds. The kind is part of its name.
+/// Kind of a file's content. The kind is part of the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileKind {
     /// The log of version edits.
@@ -91,9 +91,9 @@ impl FileKind {
 /// Names one file of a store. Numbers are never used twice within one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// What the file holds.
+    /// Kind of the content.
     pub kind: FileKind,
-    /// Its number, unique among all kinds of one database.
+    /// Number, unique among files of all kinds of one database.
     pub number: u64,
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for FileId {
 /// Held for as long as a database is open; dropping it lets the next opener in.
 pub trait StoreLock: Send + Sync + fmt::Debug {}
 
-/// How [`Store::share`] put a file into another store.
+/// Way in which [`Store::share`] put a file into another store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shared {
     /// Both names lead to the same bytes; nothing was written.
@@ -176,13 +176,13 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
-    /// What it did below the files, if it lies on a zoned drive.
+    /// Figures below the files, if the store lies on a zoned drive.
     fn beneath(&self) -> Option<Beneath> {
         None
     }
 
     /// Bytes that the medium frees only together, and that hold several tables: on a zoned drive, those of a zone. 0: it frees tables one
-    /// by one. Who may choose which tables to rewrite next spares the medium the moving of those that are left, by taking neighbours.
+    /// by one. A compaction that takes neighbouring tables spares the medium the moving of the tables left in such a unit.
     fn unit(&self) -> u64 {
         0
     }
@@ -283,7 +283,7 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Tells the medium that this range will be read soon. A hint: failures are not reported.
     fn will_need(&self, _offset: u64, _length: u64) {}
 
-    /// The same file for who wants to know what a read of the medium costs: past the page cache. `None`: this store has no such way.
+    /// A reader of the same file past the page cache, to measure the cost of reads of the medium. `None`: this store has no such way.
     fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
         None
     }

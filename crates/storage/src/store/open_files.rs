@@ -51,7 +51,7 @@ struct Listed {
     opening: usize,
     /// Files that are deleted, or about to be, and stay open.
     kept: usize,
-    /// Where the hand stands in `open`.
+    /// Position of the hand in `open`.
     hand: u64,
 }
 
@@ -64,12 +64,12 @@ struct Slot {
     touched: AtomicBool,
     /// Held by whoever opens it.
     turn: Mutex<()>,
-    /// Its name is gone, or about to go.
+    /// The file's name is deleted, or about to be.
     kept: AtomicBool,
 }
 
 impl OpenFiles {
-    /// As many as the process's soft limit leaves room for.
+    /// Makes a set that keeps as many files open as the process's soft limit allows.
     pub fn new() -> Arc<Self> {
         let listed = Listed { most: 0, readers: BTreeMap::new(), open: BTreeMap::new(), opening: 0, kept: 0, hand: 0 };
         let files = OpenFiles { listed: Mutex::new(listed), next: AtomicU64::new(0) };
@@ -372,7 +372,7 @@ impl ReadAt for Reader {
         self.with(|file| file.read_at(offset, buffer))?
     }
 
-    /// Of a file that is closed, what it was: only open ones grow.
+    /// Length of the file; of a closed file the last known one, because only open files grow.
     fn len(&self) -> u64 {
         self.slot.file.load().as_ref().map_or(self.len, |file| file.len())
     }

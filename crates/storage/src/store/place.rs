@@ -1,4 +1,4 @@
-//! Where a database lies, as people say it: the path of a directory, or `zoned:` and the path of a drive, with how its volume is run.
+//! Locations of databases as people write them: the path of a directory, or `zoned:` and the path of a drive, with options of its volume.
 
 use super::zoned::{Allocation, Collection, Fit, Options, Reset, VolumeId, ZonedStore};
 use super::{DirStore, FileId, Result, Store, StoreError};
@@ -8,13 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a path to a drive begins with.
+/// Prefix of a path to a drive.
 const ZONED: &str = "zoned:";
 
-/// What can stand behind it.
+/// Syntax of the path of a volume.
 const FORM: &str = "zoned:DRIVE[,allocation=..][,reset=..][,collector=..][,reserve=N][,pace=N][,fallback=..][,tells=..][,latency=zn540]";
 
-/// Where a database lies.
+/// Location of a database.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
     /// In a directory.
@@ -23,14 +23,14 @@ pub enum Place {
     Zoned(ZonedPlace),
 }
 
-/// A volume on a zoned drive, and how it is run.
+/// A volume on a zoned drive, and its options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ZonedPlace {
     /// A zoned block device, or the file of an emulated drive.
     pub drive: PathBuf,
-    /// How it is run.
+    /// Options of the volume.
     pub options: Options,
-    /// The drive, which is an emulated one, takes the time of an Ultrastar DC ZN540.
+    /// The drive is emulated and takes the time of an Ultrastar DC ZN540.
     pub zn540: bool,
 }
 
@@ -55,7 +55,7 @@ impl Place {
         ZonedPlace::parse(text).map(Place::Zoned)
     }
 
-    /// The same place, wherever the process goes: with the whole path of the directory or the drive.
+    /// The location with the whole path of the directory or the drive, independent of the current directory.
     pub fn absolute(self) -> io::Result<Self> {
         Ok(match self {
             Place::Directory(path) => Place::Directory(std::path::absolute(path)?),
@@ -63,7 +63,7 @@ impl Place {
         })
     }
 
-    /// As it is written in settings.
+    /// The location as it is written in settings.
     pub fn into_path(self) -> PathBuf {
         match self {
             Place::Directory(path) => path,
@@ -71,7 +71,7 @@ impl Place {
         }
     }
 
-    /// For who only looks: a volume has no thread of its own.
+    /// For programs that only look: a volume gets no thread of its own.
     #[must_use]
     pub fn quiet(self) -> Self {
         match self {
@@ -140,7 +140,7 @@ impl ZonedPlace {
         Ok(())
     }
 
-    /// The same volume without a thread of its own: for who only looks.
+    /// For programs that only look: the volume gets no thread of its own.
     #[must_use]
     pub fn quiet(mut self) -> Self {
         self.options.background = false;
@@ -173,7 +173,7 @@ impl ZonedPlace {
     }
 }
 
-/// As it is given, with nothing said of options that have their usual value.
+/// Writes the location as it is given, without options that have their usual value.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

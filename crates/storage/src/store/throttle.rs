@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Sleeps shorter than this are saved up: the kernel rounds them up by about 50 us each.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// How slow the medium is.
+/// Speed of the medium.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medium {
     /// Megabytes (10^6 bytes) read per second; 0 means no limit.
@@ -21,7 +21,7 @@ pub struct Medium {
     pub seek: Duration,
 }
 
-/// How to let time pass; a test passes its own.
+/// Function that lets time pass; a test passes its own.
 pub type Sleep = Arc<dyn Fn(Duration) + Send + Sync>;
 
 struct Device {
@@ -32,7 +32,7 @@ struct Device {
 
 #[derive(Default)]
 struct Head {
-    /// Where the last read ended; `None` after a write.
+    /// File and end of the last read; `None` after a write.
     at: Option<(FileId, u64)>,
     /// Time used up and not yet slept.
     owed: Duration,

@@ -133,7 +133,7 @@ impl Tiers {
         Ok(all)
     }
 
-    /// Whose store a table of that temperature lies in; [`Temperature::Unknown`] stands for the primary store.
+    /// Temperature of the store that holds tables of `temperature`; [`Temperature::Unknown`] stands for the primary store.
     pub fn serving(&self, temperature: Temperature) -> Temperature {
         self.member(temperature).temperature
     }
@@ -144,7 +144,7 @@ impl Tiers {
         self.members[..at].iter().rev().flatten().map(|member| member.temperature).next()
     }
 
-    /// Where a file lies; `None` if it is not known.
+    /// Temperature of the store in which a file lies; `None` if it is not known.
     pub fn place(&self, id: FileId) -> Option<Temperature> {
         self.holders(id).map(|member| member.temperature).next()
     }
@@ -234,7 +234,7 @@ impl Store for Tiers {
         self.members().try_for_each(Member::sync_names)
     }
 
-    /// Of the primary store, without which nothing can be written.
+    /// Free bytes of the primary store, without which nothing can be written.
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.free_bytes_of(Temperature::Unknown)
     }
@@ -254,23 +254,23 @@ impl Store for Tiers {
         }
     }
 
-    /// Of the primary store, which has all of these files.
+    /// Pinned bytes of the primary store, which has all of these files.
     fn pinned_bytes(&self) -> u64 {
         self.member(Temperature::Unknown).store.pinned_bytes()
     }
 
-    /// All of them, or none.
+    /// Locks all stores, or none.
     fn lock(&self) -> Result<Box<dyn StoreLock>> {
         let locks = self.members().map(|member| member.store.lock().map_err(|error| member.named(error)));
         Ok(Box::new(Locks { _all: locks.collect::<Result<_>>()? }))
     }
 
-    /// Of the primary store.
+    /// Directory of the primary store.
     fn directory(&self) -> Option<&Path> {
         self.directory_of(Temperature::Unknown)
     }
 
-    /// Of the primary store.
+    /// Figures of the primary store.
     fn beneath(&self) -> Option<Beneath> {
         self.member(Temperature::Unknown).store.beneath()
     }

@@ -36,7 +36,7 @@ impl Direct {
         self.write_by(at, bytes, |piece, at| self.file.write_all_at(piece, at))
     }
 
-    /// The same by `write`, which is given aligned memory and an offset of the device.
+    /// Writes by `write`, which is given aligned memory and an offset of the device.
     pub(super) fn write_by(&self, mut at: u64, bytes: &[u8], write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
         for piece in bytes.chunks(self.piece) {
             if is_aligned(piece) {

@@ -34,11 +34,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// A call that is about to reach the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Its name: that of the method of [`ZonedDevice`].
+    /// Name of the method of [`ZonedDevice`].
     pub operation: &'static str,
-    /// Its zone; `None` for a flush.
+    /// Zone; `None` for a flush.
     pub zone: Option<u32>,
-    /// Bytes that it carries.
+    /// Bytes that the call carries.
     pub length: u64,
 }
 
@@ -49,12 +49,12 @@ impl Call {
     }
 }
 
-/// What is to go wrong with a call.
+/// Fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneFault {
-    /// Nothing of it happens.
+    /// The call does nothing and fails.
     Refuse(ZoneErrorKind),
-    /// Of a write or an append this many bytes arrive, cut to whole blocks, and the call fails with [`ZoneErrorKind::Io`]. Anything else
+    /// This many bytes of a write or an append arrive, cut to whole blocks, and the call fails with [`ZoneErrorKind::Io`]. Any other call
     /// happens in full and fails.
     Cut(u64),
 }
@@ -62,7 +62,7 @@ pub enum ZoneFault {
 /// Asked before every call but reports, with nothing locked.
 pub type ZoneHook = Arc<dyn Fn(&Call) -> Option<ZoneFault> + Send + Sync>;
 
-/// What a drive has done since it was opened.
+/// Counters of a drive since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Bytes written and appended.
@@ -170,8 +170,8 @@ impl Emulator {
         Ok(Emulator::new(geometry, rules, durable, Some(image)))
     }
 
-    /// The same drive, which leaves it to the system when its files are written: all of it is there when this process dies, and any of it
-    /// may be gone when the machine does. For measurements, whose drives nobody opens again.
+    /// Leaves it to the system when the drive's files are written: everything is there if this process dies, and anything may be lost if
+    /// the machine does. For measurements, whose drives nobody opens again.
     #[must_use]
     pub fn unsynced(mut self) -> Self {
         if let Some(image) = &mut self.image {
@@ -229,13 +229,13 @@ impl Emulator {
         }
     }
 
-    /// The same drive, as slow as a real one: the time of its commands passes in `sleep`, in the calling thread.
+    /// Makes the drive as slow as a real one: the time of its commands passes in `sleep`, in the calling thread.
     pub fn with_latency(mut self, latency: Latency, sleep: Sleep) -> Self {
         self.pace = Some(Pace::new(latency, sleep));
         self
     }
 
-    /// Sets what is asked before every call, or nothing.
+    /// Sets the hook that is called before every call, or removes it.
     pub fn set_hook(&self, hook: Option<ZoneHook>) {
         *self.hook.lock() = hook;
     }
@@ -253,7 +253,7 @@ impl Emulator {
         })
     }
 
-    /// What the drive has done since it was opened.
+    /// Counters since the drive was opened.
     pub fn activity(&self) -> Activity {
         let Counters { written, read, padded, finishes, resets, unwritten_at_reset, flushes } = &self.counters;
         Activity {

@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(std::fs::read(&file).unwrap(), b"SINTZONE");
     }
 
-    /// Who dies while a drive is made or removed leaves its states, or an empty file for them.
+    /// A process that dies while a drive is made or removed leaves its states, or an empty file for them.
     #[test]
     fn half_a_drive_is_not_in_the_way() {
         let folder = tempfile::tempdir().unwrap();

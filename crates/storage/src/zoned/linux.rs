@@ -27,7 +27,7 @@ const SECTOR: u64 = 512;
 /// Zones asked for in one report.
 const REPORTED: u32 = 1024;
 
-/// What is known of a zone.
+/// Knowledge of a zone.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     zone: Zone,
@@ -91,7 +91,7 @@ impl LinuxDevice {
         })
     }
 
-    /// The same device, asked for its zones by this call from now on. Fails if the kernel does not have it.
+    /// Makes the device ask for its zones by this call from now on. Fails if the kernel does not have it.
     pub fn with_report(mut self, call: ReportCall) -> store::Result<Self> {
         sys::report(&self.direct.file, call, 0, 1).map_err(|e| StoreError::store("report zones", e))?;
         self.call = call;
@@ -149,8 +149,8 @@ impl LinuxDevice {
         zone_of(zones.first().ok_or_else(|| invalid("the drive reports no zone"))?)
     }
 
-    /// What went wrong, in our words. The kernel has three: too many open, too many active, and everything else; what the zone was like
-    /// before (`state`) tells more.
+    /// The reason of a failure as an error kind. The kernel has three reasons: too many open, too many active, and everything else; the
+    /// zone's state before (`state`) tells more.
     fn failed(operation: &'static str, zone: u32, state: Option<ZoneState>, e: io::Error) -> ZoneError {
         let writes = matches!(operation, "write" | "append");
         let kind = match (e.raw_os_error(), state) {

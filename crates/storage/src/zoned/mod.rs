@@ -128,14 +128,14 @@ impl ZoneState {
     }
 }
 
-/// What a drive says of a zone.
+/// A drive's report of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
     /// Bytes that can be written, at most [`Geometry::zone_size`].
     pub capacity: u64,
     /// Bytes from the zone's start to its write pointer; the capacity if the zone is full; without meaning if it is read-only or offline.
     pub written: u64,
-    /// Its state.
+    /// State of the zone.
     pub state: ZoneState,
 }
 
@@ -231,11 +231,11 @@ impl fmt::Display for ZoneErrorKind {
     source.as_ref().map(|e| format!(" ({e})")).unwrap_or_default()
 )]
 pub struct ZoneError {
-    /// Why.
+    /// Reason.
     pub kind: ZoneErrorKind,
-    /// On which zone; `None` if it was about the whole drive.
+    /// Zone of the operation; `None` if it was about the whole drive.
     pub zone: Option<u32>,
-    /// What was tried, such as `write`.
+    /// Operation that failed, such as `write`.
     pub operation: &'static str,
     /// The system's reason, where it gave one.
     pub source: Option<io::Error>,
@@ -297,11 +297,12 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// Makes everything that returned before this call durable.
     fn flush(&self) -> Result<()>;
 
-    /// Says how long what is written to `zone` from now on will live: the kernel's number (`F_SET_RW_HINT`) from 2, short, to 5, extreme;
-    /// anything else for nothing known. For drives that can keep such data apart; calls nobody, so that it may be said under any lock.
+    /// Tells how long the data written to `zone` from now on will live: the kernel's number (`F_SET_RW_HINT`) from 2, short, to 5, extreme;
+    /// any other number if nothing is known. For drives that can keep such data apart; makes no call, so that it may be used under any
+    /// lock.
     fn destine(&self, _zone: u32, _lifetime: u8) {}
 
-    /// What becomes of that.
+    /// Write streams in which the drive keeps lifetimes apart.
     fn streams(&self) -> Streams {
         Streams::default()
     }

@@ -40,7 +40,7 @@ pub struct NvmeDevice {
     file: File,
     namespace: u32,
     geometry: Geometry,
-    /// The same drive as a block device, which has the exclusive claim.
+    /// The drive as a block device, which has the exclusive claim.
     block_device: LinuxDevice,
     buffers: Pool,
 }
@@ -206,7 +206,7 @@ impl ZonedDevice for NvmeDevice {
     }
 }
 
-/// Where a namespace with flexible data placement writes for one of its placement handles.
+/// Unit into which a namespace with flexible data placement writes for one of its placement handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReclaimUnit {
     /// The number by which writes name the handle.
@@ -216,8 +216,8 @@ pub struct ReclaimUnit {
 }
 
 impl ReclaimUnit {
-    /// Those of the namespace at `path`, in the order of the kernel's write streams. Fails without flexible data placement, or the right to
-    /// give commands to the drive.
+    /// The reclaim units of the namespace at `path`, in the order of the kernel's write streams. Fails without flexible data placement, or
+    /// the right to give commands to the drive.
     pub fn of(path: impl AsRef<Path>) -> store::Result<Vec<ReclaimUnit>> {
         let list = || {
             let file = File::options().read(true).write(true).open(path)?;

@@ -1,4 +1,4 @@
-//! What `/sys` says of a block device.
+//! Facts about a block device in `/sys`.
 
 use std::fs::File;
 use std::io;

@@ -79,7 +79,7 @@ fn parse_report(bytes: &[u8]) -> Vec<RawZone> {
     zones.map(zone).collect()
 }
 
-/// What can be done to a zone as a whole: the number of its ioctl.
+/// Operation on a zone as a whole: the number of its ioctl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Management {

@@ -1,4 +1,4 @@
-//! What the tests of zoned drives share: a random walk over all commands, and a plain model of a drive to compare with.
+//! Shared parts of the tests of zoned drives: a random walk over all commands, and a plain model of a drive to compare with.
 
 use sinter_storage::zoned::{Geometry, Zone, ZoneErrorKind as Kind, ZoneState as State, ZonedDevice};
 
@@ -28,7 +28,7 @@ pub enum Command {
     Flush,
 }
 
-/// What a command returned, without the reasons of a system.
+/// Result of a command, without the reasons of a system.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,

@@ -12,22 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What a file may be found to be.
+/// Expected content of a file.
 #[derive(Clone, Default)]
 struct Expected {
-    /// What was appended.
+    /// Appended bytes.
     bytes: Vec<u8>,
-    /// How much of it was synced.
+    /// Number of bytes that were synced.
     synced: usize,
     /// The name is there, as far as the last sync of names goes.
     certain: bool,
-    /// It was made or removed since.
+    /// The name was made or removed since the last sync of names.
     changed: bool,
 }
 
 type Model = BTreeMap<FileId, Expected>;
 
-/// How full a volume is kept.
+/// Limits for filling a volume.
 #[derive(Clone, Copy)]
 struct Load {
     /// Bytes of the longest append.

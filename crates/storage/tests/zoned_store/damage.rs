@@ -211,7 +211,7 @@ fn a_log_whose_last_frames_are_gone_does_not_look_like_a_shorter_one() {
     assert_sound(&store);
 }
 
-/// Where there are few active places, logs and tables share zones, and a table is no damaged log.
+/// If there are few active zones, logs and tables share zones; a table is not taken for a damaged log.
 #[test]
 fn a_table_beside_a_log_is_no_damage() {
     let drive = drive(&Geometry { max_open: Some(3), max_active: Some(3), ..TINY }, TINY_CAPACITY);
@@ -258,7 +258,7 @@ fn without_a_zone(bytes: usize, sync: bool) -> Vec<Arc<Emulator>> {
     images
 }
 
-/// What lay in a zone that is lost may have been synced, and nothing else tells how much it was: the log must not look like a shorter one.
+/// The bytes in a lost zone may have been synced, and nothing else tells how many there were: the log must not look like a shorter one.
 #[test]
 fn a_lost_zone_of_an_open_log_is_a_hole() {
     let id = FileId::log(1);

@@ -29,7 +29,7 @@ fn a_unit_is_a_zone() {
     assert_eq!(format(&drive(&SMALL, SMALL.zone_size), silent).unit(), 0);
 }
 
-/// What the volume counted is what the drive counted.
+/// Checks that the volume and the drive counted the same.
 fn assert_counted(store: &ZonedStore, drive: &Emulator, before: &sinter_storage::zoned::Activity) {
     let (figures, activity) = (store.figures(), drive.activity());
     assert_eq!(figures.device_total(), activity.written - before.written, "{figures:?}");
@@ -275,7 +275,7 @@ fn lazily_reset_zones_are_filled_up_first() {
     assert!(sinter < eager / 2.0, "{sinter} of the capacity is lost at resets, {eager} eagerly");
 }
 
-/// Of zones for files.
+/// Refuses resets of zones for files.
 fn refuse_resets(call: &Call) -> Option<ZoneFault> {
     (call.operation == "reset" && call.zone.is_some_and(|zone| zone > 1)).then_some(ZoneFault::Refuse(ZoneErrorKind::Io))
 }
@@ -359,7 +359,7 @@ fn a_zone_that_breaks_gives_its_place_back() {
     }
 }
 
-/// What is said to fit does, whatever the files, and what does not is not much more than that.
+/// Every set of files that `fit_on` says will fit does fit, and some sets that it refuses do not.
 #[test]
 fn what_is_said_to_fit_does() {
     let (mut fitted, mut refused) = (0, 0);

@@ -42,7 +42,7 @@ pub fn device(drive: &Arc<Emulator>) -> Arc<dyn ZonedDevice> {
     Arc::clone(drive) as Arc<dyn ZonedDevice>
 }
 
-/// As the engine hints tables of a level.
+/// Hint like the engine's for tables of a level.
 pub fn table_hint(level: u8) -> Hint {
     let lifetime = match level {
         0 | 1 => Lifetime::Medium,

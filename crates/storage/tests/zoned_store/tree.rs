@@ -25,7 +25,7 @@ struct Table {
 struct Tree {
     store: ZonedStore,
     levels: Vec<Vec<Table>>,
-    /// Where the next compaction of each level begins.
+    /// First key of the next compaction of each level.
     cursors: Vec<u32>,
     log: Option<(FileId, Box<dyn Appender>)>,
     memtable: BTreeSet<u32>,
@@ -116,7 +116,7 @@ impl Tree {
     }
 }
 
-/// Which keys come.
+/// Distribution of the keys.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
     Uniform,

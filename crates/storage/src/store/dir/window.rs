@@ -38,7 +38,7 @@ impl Window {
         Ok(Window { base, at })
     }
 
-    /// Where `offset` lies in this window.
+    /// Index in this window of the file's `offset`; `None` if it lies outside.
     fn index(&self, offset: u64) -> Option<usize> {
         let index = usize::try_from(offset.checked_sub(self.at)?).ok()?;
         (index < WINDOW).then_some(index)

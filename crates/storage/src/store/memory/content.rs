@@ -94,7 +94,7 @@ impl Content {
 /// A file: its bytes, how many of them are durable, and where the appends since then ended.
 #[derive(Clone, Default)]
 pub(super) struct FileState {
-    /// What was appended, and zeros written ahead of it.
+    /// Appended bytes, and zeros written ahead of them.
     pub(super) content: Content,
     /// Bytes appended.
     pub(super) len: u64,

@@ -1,4 +1,4 @@
-//! What a power cut may do to one file and one name, and a seeded driver that picks among it.
+//! Outcomes that a power cut may have for one file and one name, and a seeded driver that picks among them.
 
 use super::content::FileState;
 use crate::random::Xorshift;
@@ -31,7 +31,7 @@ impl Unsynced<'_> {
     }
 }
 
-/// What is left of a file's unsynced bytes. Offsets count from the first unsynced byte.
+/// Unsynced bytes of a file that a crash left. Offsets count from the first unsynced byte.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tail {
     /// Bytes that the file is longer than its synced part. May be more than was appended: a direct write is padded to a block, and zeros
@@ -39,8 +39,8 @@ pub struct Tail {
     pub length: u64,
     /// Ranges whose bytes did not arrive.
     pub lost: Vec<Range<u64>>,
-    /// What stands in their place, and past the appended bytes: zeros (a hole, ext4's delayed allocation), or with a seed the junk
-    /// that was on the medium before.
+    /// Content of the lost ranges and of the file past the appended bytes: zeros (a hole, ext4's delayed allocation), or with a seed the
+    /// junk that was on the medium before.
     pub junk: Option<u64>,
 }
 
@@ -53,12 +53,11 @@ impl Tail {
 
 /// Decides the outcome of one crash. Called once for each name and file that has a choice.
 pub trait Fate {
-    /// Which of the `states` (at least 2) that a name went through since the last `sync_names` survives: 0 is the durable one,
-    /// `states - 1` the present one. A state is "the name is there" or "it is not". Operations on different names survive
-    /// independently.
+    /// Chooses which of the `states` (at least 2) that a name went through since the last `sync_names` survives: 0 is the durable one,
+    /// `states - 1` the present one. A state is "the name is there" or "it is not". Operations on different names survive independently.
     fn name(&mut self, file: FileId, states: usize) -> usize;
 
-    /// What is left of the unsynced bytes of a file whose name survived.
+    /// Chooses how much is left of the unsynced bytes of a file whose name survived.
     fn tail(&mut self, unsynced: &Unsynced<'_>) -> Tail;
 }
 

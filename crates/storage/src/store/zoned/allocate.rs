@@ -1,5 +1,5 @@
-//! Which zone a file is written into: policies by name, each a pure function from what is known of the open zones and of the file to a
-//! choice. What happens when a choice cannot be had is the same for all (`place`).
+//! Policies that choose the zone for a file, by name: each a pure function of the open zones and the file. If a choice cannot be had,
+//! `place` does the same for all policies.
 
 use super::format::KeyRange;
 
@@ -9,30 +9,30 @@ use super::format::KeyRange;
 /// (logs), 3 medium, 4 long, 5 extreme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Allocation {
-    /// As ZenFS: the zone whose lifetime is the closest above the file's and that nobody writes; else a new one, taken in the order of
-    /// their numbers.
+    /// Like ZenFS: the zone that nobody writes whose lifetime is the closest above the file's; else a new one, in the order of their
+    /// numbers.
     Zenfs {
-        /// With ZenFS's rule for active zones: if no more may become active, a zone of equal lifetime is good enough; without, the
-        /// cheapest is finished, as if the limit were none of its business.
+        /// True: ZenFS's rule for active zones: if no more may become active, a zone of equal lifetime is good enough. False: the cheapest
+        /// is finished, as if there were no limit.
         tokens: bool,
     },
-    /// Weakly by lifetime: a zone of equal lifetime, else as ZenFS.
+    /// Weakly by lifetime: a zone of equal lifetime, else like ZenFS.
     Wla {
-        /// With ZenFS's rule for active zones: if no more may become active, the cheapest is finished to make room for a new one. Without,
-        /// nothing is finished for it, as on a drive without a limit: where the limit is met all the same, what happens is what happens
-        /// when no zone is to be had.
+        /// True: ZenFS's rule for active zones: if no more may become active, the cheapest is finished to make space for a new one. False:
+        /// nothing is finished for it, as on a drive without a limit; a file that meets the limit is treated like one for which there is no
+        /// zone.
         tokens: bool,
     },
     /// Strongly by lifetime: a zone of equal lifetime, else a new one.
     Sla {
-        /// As in [`Allocation::Wla`].
+        /// See [`Allocation::Wla`].
         tokens: bool,
     },
     /// A zone of the same level, else a new one.
     PerLevel,
     /// A zone with files of overlapping keys in adjacent levels, which die in the same compaction; else a new one.
     Caza,
-    /// As XFS: equal lifetimes share if they are short or medium, then a new zone, then long and extreme share, then the zone that was
+    /// Like XFS: equal lifetimes share if they are short or medium, then a new zone, then long and extreme share, then the zone that was
     /// not written for longest.
     Xfs,
     /// Ours: a zone of the same level whose files are expected to live as long as this one.
@@ -89,11 +89,11 @@ impl Allocation {
 /// A zone that may be written.
 #[derive(Debug, Clone, Default)]
 pub struct ZoneView<'a> {
-    /// Its number.
+    /// Number of the zone.
     pub zone: u32,
-    /// Of the first file since its reset.
+    /// Lifetime of the first file since the zone's reset.
     pub lifetime: u8,
-    /// Of the same.
+    /// Level of the first file since the zone's reset.
     pub level: u8,
     /// Bytes that can still be written.
     pub room: u64,
@@ -121,9 +121,9 @@ impl ZoneView<'_> {
 /// A file, or a piece of one, that needs a zone.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Want<'a> {
-    /// As in the hint.
+    /// Lifetime as in the hint.
     pub lifetime: u8,
-    /// As in the hint.
+    /// Level as in the hint.
     pub level: u8,
     /// A log or a manifest.
     pub log: bool,
@@ -131,15 +131,15 @@ pub struct Want<'a> {
     pub moving: bool,
     /// The clock.
     pub now: u64,
-    /// What the clock will show when it dies.
+    /// Expected clock when the file dies.
     pub death: u64,
-    /// How long it lives, from its creation on.
+    /// Expected life of the file from its creation, on the clock.
     pub life: u64,
-    /// Its keys, where known.
+    /// Range of the file's keys, if known.
     pub keys: Option<&'a KeyRange>,
 }
 
-/// What else there is.
+/// Resources of the volume besides open zones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Room {
     /// One more zone may become active.
@@ -150,7 +150,7 @@ pub struct Room {
     pub zones: u32,
 }
 
-/// What to do.
+/// Decision of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// Write into that zone.
@@ -239,7 +239,7 @@ fn moving(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
     }
 }
 
-/// What is dead ZenFS sees as neither used nor empty, so it is not among the zones that match.
+/// Chooses like ZenFS. Zones in which everything is dead do not match: ZenFS sees them as neither used nor empty.
 fn zenfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room, tokens: bool) -> Choice {
     let best = best_match(want.lifetime, zones.iter().filter(|view| view.valid > 0 && view.writers == 0));
     match best {

@@ -32,7 +32,7 @@ pub(super) struct ZonedAppender {
     failed: bool,
     /// Bytes known to be durable.
     synced: u64,
-    /// Of a log: the zones it came to and what it filled there; the last one to be continued.
+    /// Ranges of a log: the zones that it came to and the part it filled there; the last one to be continued.
     ranges: Vec<Range>,
     /// The metadata does not know where the file lies, as far as it has to.
     moved: bool,
@@ -45,7 +45,7 @@ pub(super) struct ZonedAppender {
 /// One write that went well.
 struct Placed {
     zone: u32,
-    /// Where the first byte of data lies.
+    /// Offset in the zone of the first byte of data.
     at: u64,
     written: Written,
     /// The write pointer behind it.
@@ -263,7 +263,7 @@ impl Appender for ZonedAppender {
 }
 
 impl Drop for ZonedAppender {
-    /// What is held back goes to the drive, so that closing the volume loses no more than closing a file would.
+    /// Writes the bytes that are held back, so that closing the volume loses no more than closing a file would.
     fn drop(&mut self) {
         let named = self.volume.state.lock().names.contains_key(&self.cell.id);
         if named && !self.failed {

@@ -1,4 +1,4 @@
-//! The metadata of a volume as plain data: what the edits of the metadata log add up to.
+//! The metadata of a volume as plain data: the sum of the edits of the metadata log.
 
 use super::format::{About, Edit, Input, KEY_PREFIX, Place, ZoneNote};
 use crate::store::FileId;
@@ -42,12 +42,12 @@ pub(super) fn size_of(ranges: usize) -> usize {
 }
 
 impl Catalog {
-    /// Of an empty volume.
+    /// The catalog of an empty volume.
     pub(super) fn new(zones: u32) -> Self {
         Catalog { zones: vec![ZoneNote::default(); zones as usize], ..Catalog::default() }
     }
 
-    /// These zones are reset, or about to be.
+    /// Notes that zones are reset, or about to be.
     pub(super) fn wear(&mut self, zones: impl IntoIterator<Item = u32>) {
         for zone in zones {
             if let Some(note) = self.zones.get_mut(zone as usize) {
@@ -56,7 +56,7 @@ impl Catalog {
         }
     }
 
-    /// Takes an edit in. What is wrong with one that does not fit.
+    /// Applies an edit. The error says why an edit does not fit.
     pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), &'static str> {
         match edit {
             Edit::Create { id, about } => {

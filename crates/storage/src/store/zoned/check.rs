@@ -1,4 +1,4 @@
-//! What a volume looks like, as plain data, and whether all of it fits together.
+//! The state of a volume as plain data, and a check that all of it fits together.
 
 use super::failed;
 use super::file::{Cell, HOLE};
@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// A zone, for maps. Lengths are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneEntry {
-    /// Its number.
+    /// Number of the zone.
     pub zone: u32,
-    /// What can be done with it.
+    /// State of the zone.
     pub condition: Condition,
     /// Bytes that can be written between two resets.
     pub capacity: u64,
@@ -31,7 +31,7 @@ pub struct ZoneEntry {
     pub level: u8,
     /// Files being written into it.
     pub writers: u32,
-    /// Which files lie in it, each with its bytes here, padding among them.
+    /// Files with bytes in the zone, each with the number of its bytes here, padding included.
     pub files: Vec<(FileId, u64)>,
 }
 

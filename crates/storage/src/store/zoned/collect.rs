@@ -25,7 +25,7 @@ pub(super) const WORTH: u64 = 32;
 /// Zones in which the same copy may fail before it is given up.
 const ATTEMPTS: u32 = 3;
 
-/// Which zone is emptied first.
+/// Rule for the zone that is emptied first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Collection {
     /// The one with the fewest living bytes.
@@ -34,23 +34,24 @@ pub enum Collection {
     CostBenefit,
     /// The one with the most to gain for what it costs, whose living bytes will live on for longest: what dies soon is not worth moving.
     Lifetime,
-    /// As ZenFS: from a fifth of free space down, of the zones written to their end the one with the fewest living bytes, if the dead share
-    /// of it is large enough, which it is the sooner the less is free (`fs_zenfs.cc`, `GCWorker`). Nobody who waits makes it come sooner.
+    /// Like ZenFS: when free space is below a fifth, the zone with the fewest living bytes among those written to their end, if its dead
+    /// share is large enough; the less is free, the smaller a share is enough (`fs_zenfs.cc`, `GCWorker`). Waiting writers do not make it
+    /// come sooner.
     Zenfs,
 }
 
-/// Free space from which on ZenFS collects, and by how much more than that is missing the dead share that it asks for falls.
+/// Free share below which ZenFS collects, and the factor by which the dead share that it asks for falls as more is missing.
 const ZENFS_START: f64 = 0.2;
 const ZENFS_SLOPE: f64 = 3.0;
 
 /// A zone that can be emptied. Lengths are bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Victim {
-    /// Its number.
+    /// Number of the zone.
     pub zone: u32,
-    /// What a reset would give.
+    /// Bytes that a reset would free.
     pub capacity: u64,
-    /// What would have to be moved, not 0.
+    /// Living bytes that would have to be moved, not 0.
     pub valid: u64,
     /// Nothing can be written into it any more.
     pub full: bool,
@@ -103,7 +104,7 @@ struct Moved {
     pieces: Vec<Piece>,
 }
 
-/// Where copies go.
+/// Destination of copies.
 struct Target<'a> {
     volume: &'a Volume,
     zone: Option<u32>,
@@ -139,7 +140,7 @@ impl State {
         self.catalog.files.get(&cell.id).is_some_and(|record| record.place.sealed)
     }
 
-    /// What is unwritten, of that and what lives and what is dead in zones written to their end: ZenFS's measure.
+    /// Share of unwritten bytes among them, living ones, and dead ones in zones written to their end: ZenFS's measure.
     fn free_share(&self) -> f64 {
         let (free, taken) = self.zones.iter().fold((0, 0), |(free, taken), slot| match slot.condition {
             Condition::Empty => (free + slot.capacity, taken),

@@ -1,4 +1,4 @@
-//! The files of a volume as plain data: what each is, and where it lies.
+//! The files of a volume as plain data, with their extents.
 
 use super::file::{Cell, HOLE};
 use super::format::About;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// A file, for listings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
-    /// Its name.
+    /// Name of the file.
     pub id: FileId,
-    /// What is known of it since its creation.
+    /// Facts known since the file's creation.
     pub about: About,
-    /// Its bytes.
+    /// Length, bytes.
     pub length: u64,
-    /// Where they lie, in order. What is held back in memory lies nowhere yet.
+    /// Extents of the bytes, in order. Bytes held back in memory have none yet.
     pub extents: Vec<Extent>,
 }
 
@@ -29,13 +29,13 @@ impl FileEntry {
 /// Consecutive bytes of a file that lie together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where they stand in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// In which zone they lie; `None`: they are lost.
+    /// Zone of the bytes; `None`: they are lost.
     pub zone: Option<u32>,
-    /// Where they lie in it, bytes from its start.
+    /// Offset in the zone, bytes.
     pub at: u64,
-    /// How many they are.
+    /// Number of bytes.
     pub len: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a volume did since it was opened, for the ledger.
+//! Counters of a volume since it was opened, for the ledger.
 
 use super::journal::JournalFigures;
 use super::volume::{Condition, Volume};
@@ -32,15 +32,15 @@ impl Written {
 /// Counters of one opening of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// What the host wrote, by the cause in the hint.
+    /// Bytes that the host wrote, by the cause in the hint.
     pub host: BTreeMap<Cause, Written>,
-    /// What the collector wrote again.
+    /// Bytes that the collector wrote again.
     pub moved: Written,
     /// Zones that the collector emptied.
     pub collected: u64,
     /// Resets of zones of files.
     pub resets: u64,
-    /// Those of them that were begun with a log.
+    /// Resets of zones of files whose first file was a log.
     pub log_resets: u64,
     /// Capacity that had not been written when its zone was reset, bytes.
     pub reset_unwritten: u64,
@@ -69,7 +69,7 @@ impl Figures {
         self.host_total() + self.moved.total() + self.journal.bytes
     }
 
-    /// The same as lines that add up to what the drive was written.
+    /// The figures as lines that add up to the bytes written to the drive.
     pub fn beneath(&self, zones: ZonesNow) -> Beneath {
         let of_host = |part: fn(&Written) -> u64| self.host.values().map(part).sum::<u64>();
         Beneath {
@@ -93,14 +93,14 @@ impl Figures {
     }
 }
 
-/// Where the bytes of all zones are: the parts add up to the whole drive.
+/// Division of the bytes of all zones: the parts add up to the whole drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// In zones of the metadata.
+    /// Bytes in zones of the metadata.
     pub metadata: u64,
-    /// In zones that cannot be written: read-only, offline or conventional ones; without those of tables.
+    /// Bytes in zones that cannot be written: read-only, offline or conventional ones; without bytes of tables.
     pub unusable: u64,
-    /// Of tables, to whole blocks.
+    /// Bytes of tables, to whole blocks.
     pub tables: u64,
     /// In zones with logs and manifests, without what can be written there and what tables have.
     pub pinned: u64,

@@ -1,4 +1,4 @@
-//! One file: where its bytes lie, what is held back in memory, and its readers.
+//! One file: its pieces in zones, the bytes held back in memory, and its readers.
 
 use super::failed;
 use super::format::{About, KeyRange, Range};
@@ -16,10 +16,10 @@ pub(super) const HOLE: u32 = u32::MAX;
 /// Consecutive bytes of a file that lie together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Where they stand in the file.
+    /// Offset in the file.
     pub(super) offset: u64,
     pub(super) zone: u32,
-    /// Offset in the zone of the first of them.
+    /// Offset in the zone.
     pub(super) at: u64,
     pub(super) len: u64,
 }
@@ -31,7 +31,7 @@ pub(super) struct Content {
     pub(super) pieces: Vec<Piece>,
     /// Bytes in pieces.
     pub(super) written: u64,
-    /// What follows them and is not with the drive yet.
+    /// Bytes behind the pieces that are not with the drive yet.
     pub(super) held: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ impl Content {
         self.written + self.held.len() as u64
     }
 
-    /// Bytes behind the last piece have a place now. Neighbours become one.
+    /// Adds a piece for bytes behind the last one. Neighbours become one.
     pub(super) fn push(&mut self, zone: u32, at: u64, len: u64) {
         let offset = self.written;
         self.written += len;
@@ -50,12 +50,12 @@ impl Content {
         }
     }
 
-    /// Of a table: where it lies, for the metadata.
+    /// Ranges of a table for the metadata.
     pub(super) fn ranges(&self) -> Vec<Range> {
         self.pieces.iter().map(|piece| Range { zone: piece.zone, at: piece.at, len: piece.len }).collect()
     }
 
-    /// Zones in which it lies, each once.
+    /// Zones of the pieces, each once.
     pub(super) fn zones(&self) -> Vec<u32> {
         let mut zones: Vec<u32> = self.pieces.iter().map(|piece| piece.zone).filter(|zone| *zone != HOLE).collect();
         zones.sort_unstable();
@@ -77,9 +77,9 @@ pub(super) struct Cell {
     pub(super) id: FileId,
     pub(super) about: About,
     pub(super) content: RwLock<Content>,
-    /// Its creation has gone to the log.
+    /// The file's creation has gone to the log.
     pub(super) announced: Arc<AtomicBool>,
-    /// It is deleted, durably.
+    /// The file's deletion is durable.
     doomed: AtomicBool,
     volume: Weak<Volume>,
 }

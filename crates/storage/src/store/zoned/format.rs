@@ -35,7 +35,7 @@ fn mix(mut x: u64) -> u64 {
 }
 
 impl Salt {
-    /// Of one incarnation of a place of a volume: a metadata region and its generation, or a zone and its resets.
+    /// The salt of one incarnation of a place of a volume: a metadata region and its generation, or a zone and its resets.
     pub(super) fn new(volume: VolumeId, place: u32, incarnation: u64) -> Self {
         let mut bytes = [0; 28];
         bytes[..16].copy_from_slice(&volume.0);
@@ -90,52 +90,52 @@ impl<'a> Input<'a> {
 /// Smallest and largest user key of a file, each cut to `KEY_PREFIX` bytes.
 pub type KeyRange = (Vec<u8>, Vec<u8>);
 
-/// What is known of a file from its creation on.
+/// Facts known of a file from its creation on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
     /// The kernel's write-life number: 0 nothing known, 2 short, 3 medium, 4 long, 5 extreme.
     pub lifetime: u8,
-    /// The level it stands on.
+    /// Level of the table.
     pub level: u8,
-    /// Whose data it is.
+    /// Column family of the data.
     pub family: u32,
-    /// What the volume's clock (bytes written by the host) showed at its creation.
+    /// Volume's clock (bytes written by the host) at the file's creation.
     pub born: u64,
-    /// What the clock will show when it dies, as far as can be told at its creation.
+    /// Volume's clock when the file is expected to die, as estimated at its creation.
     pub death: u64,
     /// Prefixes of its smallest and largest key, where known.
     pub keys: Option<KeyRange>,
 }
 
-/// Where bytes lie.
+/// A part of a zone with bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) zone: u32,
     /// Offset in the zone, whole blocks.
     pub(super) at: u64,
-    /// Of a table: bytes of the file. Of a log file: bytes of the zone in which its frames lie, or [`OPEN`].
+    /// For a table, bytes of the file. For a log file, bytes of the zone in which its frames lie, or [`OPEN`].
     pub(super) len: u64,
 }
 
-/// All that the metadata knows of where a file lies.
+/// The metadata's knowledge of the location of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Place {
-    /// Nothing is added any more.
+    /// Nothing is appended any more.
     pub(super) sealed: bool,
-    /// Of a sealed log: its bytes, all of which were durable when this was written. Else without meaning.
+    /// Length of a sealed log, all of which was durable when the edit was written. Without meaning for other files.
     pub(super) length: u64,
     pub(super) ranges: Vec<Range>,
 }
 
-/// What is kept of a zone.
+/// Facts kept of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ZoneNote {
-    /// How often it was reset.
+    /// Number of resets.
     pub(super) resets: u64,
-    /// Lifetime and level of what was first written into it; without meaning while it is empty.
+    /// Lifetime and level of the first file written into the zone; without meaning while it is empty.
     pub(super) lifetime: u8,
     pub(super) level: u8,
-    /// Logs and manifests alone were written since, so that all that is written there has to be whole frames.
+    /// Only logs and manifests were written since the reset, so that all bytes in the zone have to be whole frames.
     pub(super) framed: bool,
 }
 
@@ -254,7 +254,7 @@ impl Edit {
     }
 }
 
-/// What a frame of the metadata log holds.
+/// Content of a frame of the metadata log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Facts of the volume and all of its metadata: the first frame of a region.
@@ -270,11 +270,11 @@ pub(super) struct MetadataHead {
     /// 0 or 1.
     pub(super) region: u32,
     pub(super) kind: Kind,
-    /// Of the snapshot at the region's start: its sequence.
+    /// Generation of the region: the sequence of the snapshot at its start.
     pub(super) generation: u64,
-    /// One more than that of the frame before.
+    /// One more than the sequence of the frame before.
     pub(super) sequence: u64,
-    /// So many bytes of the region were known to be durable when this frame was written.
+    /// Bytes of the region that were known to be durable when this frame was written.
     pub(super) durable: u64,
     pub(super) length: u32,
 }
@@ -347,9 +347,9 @@ impl MetadataHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DataHead {
     pub(super) file: FileId,
-    /// Where the data stands in the file.
+    /// Offset of the data in the file.
     pub(super) offset: u64,
-    /// So many bytes of the file were known to be durable when this frame was written.
+    /// Bytes of the file that were known to be durable when this frame was written.
     pub(super) synced: u64,
     pub(super) length: u32,
 }

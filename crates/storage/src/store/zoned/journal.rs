@@ -22,7 +22,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where the metadata lies.
+/// Zones of the metadata.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     /// The first zone of region 0; that of region 1 follows behind it.
@@ -93,7 +93,7 @@ impl Layout {
     }
 }
 
-/// What the metadata log has cost.
+/// Cost of the metadata log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JournalFigures {
     /// Bytes of frames, padding among them.
@@ -106,7 +106,7 @@ pub struct JournalFigures {
     pub snapshots: u64,
     /// Zones emptied.
     pub resets: u64,
-    /// How full they were when that happened, bytes all together.
+    /// Bytes written to these zones before they were emptied, all together.
     pub reset_bytes: u64,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Journal {
     /// The region that counts.
     region: u32,
     generation: u64,
-    /// Of the last frame.
+    /// Sequence of the last frame.
     sequence: u64,
     /// Bytes of the region in use.
     end: u64,
@@ -173,7 +173,7 @@ impl Span {
         })
     }
 
-    /// It cannot be emptied.
+    /// The zone is read-only and cannot be emptied.
     fn stays(&self) -> bool {
         self.zones.first().is_some_and(|(_, zone)| zone.state == ZoneState::ReadOnly)
     }
@@ -211,7 +211,7 @@ impl Span {
         self.zones.iter().any(|(_, zone)| zone.state == ZoneState::ReadOnly)
     }
 
-    /// What stands at `at`.
+    /// Reads the frame at `at`.
     fn frame(&self, device: &dyn ZonedDevice, region: u32, at: u64) -> Result<Frame> {
         let (block, written) = (u64::from(device.geometry().block), self.written());
         if at + block > written {
@@ -240,23 +240,23 @@ impl Span {
     }
 }
 
-/// What may stand at a place of a region.
+/// Content of a region at an offset.
 enum Frame {
-    /// A right one: head and payload.
+    /// A valid frame: head and payload.
     Whole(MetadataHead, Vec<u8>),
-    /// The start of one, of which a power cut took the rest.
+    /// The start of a frame of which a power cut took the rest.
     Cut,
-    /// What was written there reads otherwise.
+    /// Bytes that are not those that were written.
     Damaged,
     Nothing,
 }
 
-/// What a region holds.
+/// Content of a region.
 pub(super) struct Found {
     pub(super) volume: VolumeId,
     pub(super) catalog: Catalog,
     pub(super) journal: Journal,
-    /// The log does not end where the write pointers stand: it cannot be gone on with and needs a new snapshot.
+    /// The log does not end where the write pointers stand: it cannot be continued and needs a new snapshot.
     pub(super) torn: bool,
 }
 
@@ -364,7 +364,7 @@ impl Journal {
         Ok(Journal { device, layout, volume, region, generation: 0, sequence, end: 0, durable: 0, figures })
     }
 
-    /// Of what a region begins with; 0 for nothing.
+    /// Generation of the frame with which a region begins; 0 if there is none.
     fn generation_in(device: &Arc<dyn ZonedDevice>, layout: &Layout, region: u32) -> Result<u64> {
         match Span::of(&**device, layout, region)?.frame(&**device, region, 0)? {
             Frame::Whole(head, _) => Ok(head.generation),
@@ -372,7 +372,7 @@ impl Journal {
         }
     }
 
-    /// Of the last frame.
+    /// Sequence of the last frame.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }

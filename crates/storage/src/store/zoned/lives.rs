@@ -1,4 +1,4 @@
-//! How long files live, as observed: what policies know of the future. Time is counted in bytes written by the host, since a table dies
+//! Observed lifetimes of files, from which policies expect the future. Time is counted in bytes written by the host, since a table dies
 //! when enough has been written above it, however long that takes.
 
 use super::format::{About, KeyRange};
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// Deaths that are remembered per family and level.
 const REMEMBERED: usize = 64;
 
-/// Nearest deaths by key (among equals the latest) that an expectation is made of.
+/// An expected life is the mean over so many deaths that are nearest by key (among equals the latest).
 const NEIGHBOURS: usize = 8;
 
-/// What a file of level 0 is taken to live before any has died, bytes; twice as long with each level.
+/// Life assumed for a file of level 0 before any has died, bytes; twice as long with each level.
 const GUESS: u64 = 256 << 20;
 
 /// The last deaths of each family and level.
@@ -21,7 +21,7 @@ pub struct Lives {
 
 #[derive(Debug, Clone, Copy)]
 struct Death {
-    /// Where the file's keys lay.
+    /// Position of the file's keys on the line of keys.
     key: u64,
     life: u64,
 }

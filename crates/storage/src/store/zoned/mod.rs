@@ -43,33 +43,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use volume::Volume;
 
-/// How a volume is run. None of it is kept on the drive: it may be another one each time.
+/// Options of an opened volume. The drive does not keep them: they may differ each time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Which zone a file is written into.
+    /// Policy for the zone that a file is written into.
     pub allocation: Allocation,
-    /// When a dead zone is reset.
+    /// Policy for resetting dead zones.
     pub reset: Reset,
-    /// Which zone the collector empties first.
+    /// Policy for the zone that the collector empties first.
     pub collection: Collection,
     /// Empty zones that only the collector may take: at most an eighth of all are kept, and at least one.
     pub reserve: u32,
     /// Bytes that the collector may move per byte that the host writes, while nobody waits for it.
     pub pace: f64,
-    /// A file that its policy finds no zone for takes another one, or waits for the collector. False: it fails, as with ZenFS.
+    /// A file for which its policy finds no zone takes another one, or waits for the collector. False: it fails, as with ZenFS.
     pub fallback: bool,
     /// The engine is told how large a zone is ([`Store::unit`]), so that compactions empty zones.
     pub tells: bool,
-    /// A thread resets and collects. False: who syncs names or needs room does, in order, and everything repeats exactly.
+    /// A thread resets and collects. False: callers that sync names or need space do, in order, and everything repeats exactly.
     pub background: bool,
 }
 
-/// What files take in zones and what there is for them, bytes. They fit if the one is no more than the other.
+/// Bytes that files take in zones, and bytes that there are for them. The files fit if `needed` is at most `room`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fit {
-    /// With frames, whole blocks, and zones that logs and manifests do not share.
+    /// Bytes that the files take, with frames, whole blocks, and zones that logs and manifests do not share.
     pub needed: u64,
-    /// For files.
+    /// Bytes of zones for files.
     pub room: u64,
 }
 
@@ -105,8 +105,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What is kept of the reserve where so many zones are for files. One always: where the last zone went to tables, none can be emptied
-    /// any more, the manifest finds none either, and nothing can be deleted.
+    /// Part of the reserve that is kept with so many zones for files. At least one zone: if the last zone went to tables, none could be
+    /// emptied any more, the manifest would find none either, and nothing could be deleted.
     fn kept_reserve(&self, zones: u32) -> u32 {
         self.reserve.min(zones / 8).max(1)
     }
@@ -252,22 +252,22 @@ impl ZonedStore {
         self.volume.id
     }
 
-    /// What it did since it was opened.
+    /// Counters since the volume was opened.
     pub fn figures(&self) -> Figures {
         self.volume.figures()
     }
 
-    /// Where the bytes of its drive are now.
+    /// Division of the bytes of the drive now.
     pub fn shares(&self) -> Shares {
         self.volume.shares()
     }
 
-    /// How it is run: the reserve is what is kept of the one that was asked for.
+    /// Options of the volume, with the part of the reserve that is kept.
     pub fn options(&self) -> Options {
         self.volume.options
     }
 
-    /// The shape of its drive.
+    /// The shape of the drive.
     pub fn geometry(&self) -> &Geometry {
         self.volume.device.geometry()
     }

@@ -1,4 +1,4 @@
-//! Where the next bytes go: asks the policy, and does what has to be done before its choice can be had.
+//! Finds the zone for the next bytes: asks the policy, and does the work needed before its choice can be had.
 //!
 //! Active places: the drive has so many; two are for the metadata, which needs both while it changes regions. Of the others tables leave
 //! two, one for logs and one for the collector, and logs leave the collector's, if there are four at least.
@@ -34,13 +34,13 @@ const SHORT: u8 = 2;
 const PINNING: u8 = 0;
 
 impl Want<'_> {
-    /// It is a manifest. A zone with any of it cannot be emptied, whatever else is dead there.
+    /// The file is a manifest. A zone with any of it cannot be emptied, whatever else is dead there.
     fn pins(&self) -> bool {
         self.log && self.lifetime == PINNING
     }
 }
 
-/// What a wait for room came to.
+/// Result of a wait for free space.
 enum Wait {
     Changed,
     Hopeless,
@@ -175,7 +175,7 @@ fn closest(want: &Want<'_>, zones: &[ZoneView<'_>]) -> Option<Fallback> {
     zones.iter().min_by_key(|view| apart(view)).map(|view| Fallback { zone: view.zone, pinned: pinned(view) })
 }
 
-/// What a zone is that the drive gave up; `None` for any other.
+/// Condition of a zone that the drive gave up; `None` for any other.
 fn broken(state: ZoneState) -> Option<Condition> {
     match state {
         ZoneState::ReadOnly => Some(Condition::ReadOnly),

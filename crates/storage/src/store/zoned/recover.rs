@@ -37,12 +37,12 @@ fn unfit(why: String) -> StoreError {
     StoreError::store("open", io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
-/// Whether a volume can be made on such a drive, and where its metadata is to lie.
+/// Layout of the metadata for a volume to be made on such a drive; an error if none can be made.
 fn layout_to_make(geometry: &Geometry) -> Result<Layout> {
     checked(Layout::new(geometry), geometry, ZONES_MADE)
 }
 
-/// Where the metadata of the volume on the drive lies, if there is one.
+/// Layout of the metadata of the volume on the drive, if there is one.
 fn layout(device: &dyn ZonedDevice) -> Result<Layout> {
     checked(Layout::found(device)?, device.geometry(), ZONES_LEAST)
 }
@@ -100,7 +100,7 @@ fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
     Ok(())
 }
 
-/// What files take on an empty volume on the drive, and what it has for them.
+/// Space that files would take on an empty volume on the drive, and space that the volume has for them.
 pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
     let (geometry, layout) = (device.geometry(), layout_to_make(device.geometry())?);
     let catalog = Catalog::new(geometry.zones);
@@ -234,7 +234,7 @@ struct File {
     content: Content,
     /// Bytes by zone, whole blocks.
     occupied: BTreeMap<u32, u64>,
-    /// What the metadata is to say of it, if not what it says.
+    /// New place for the metadata, if it differs from the present one.
     place: Option<Place>,
     /// The zone whose write pointer says that it is shorter than the metadata has it.
     cut: Option<u32>,

@@ -1,5 +1,5 @@
-//! When a zone in which everything is dead is reset: policies by name, each a pure function. A zone that is left as it is can still be
-//! written to its end, and is reset when a zone is needed and no other is empty.
+//! Policies for resetting zones in which everything is dead, by name: each a pure function. A zone that is not reset can still be written
+//! to its end, and is reset when a zone is needed and no other is empty.
 
 /// The policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,11 +23,11 @@ const HARDLY: u64 = 64;
 /// A zone in which everything is dead. Lengths are bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Dead {
-    /// Of the first file since its reset, as in the hint: 2 is short.
+    /// Lifetime of the first file since the zone's reset, as in the hint: 2 is short.
     pub lifetime: u8,
     /// Bytes that could be written.
     pub capacity: u64,
-    /// Bytes that are.
+    /// Bytes that are written.
     pub written: u64,
 }
 

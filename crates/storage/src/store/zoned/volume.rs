@@ -1,4 +1,4 @@
-//! What all files of a volume share: its metadata, its zones, and the order in which things become durable.
+//! The shared parts of a volume's files: its metadata, its zones, and the order in which things become durable.
 //!
 //! Locks, in the order in which they may be taken: the metadata log, then the state; the content of a file before either. The write
 //! pointer of a zone is a lock of its own, under which nothing but the drive is called. Nobody calls the drive under the state's lock.
@@ -31,7 +31,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What can be done with a zone.
+/// Condition of a zone: the operations that it allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing is written.
@@ -46,7 +46,7 @@ pub enum Condition {
     ReadOnly,
     /// The drive lost it.
     Offline,
-    /// Of the metadata, or written at random: not for files.
+    /// Holds metadata, or is written at random: not for files.
     Reserved,
 }
 
@@ -70,14 +70,14 @@ pub(super) struct Slot {
     pub(super) busy: bool,
     /// Tables come beside logs here, which the metadata has to say durably first.
     pub(super) mixing: bool,
-    /// It could not be emptied: something in it cannot be read, or the drive did not reset it. Once it is dead, whoever resets what is due
-    /// tries again; nobody who needs room does.
+    /// The zone could not be emptied: something in it cannot be read, or the drive did not reset it. Once everything in it is dead, resets
+    /// of due zones try again; writers that need space do not.
     pub(super) stuck: bool,
     /// The clock at the last write.
     pub(super) touched: u64,
-    /// When its tenants die, on average over their bytes.
+    /// Clock when the files in the zone die, on average over their bytes.
     pub(super) death: f64,
-    /// How long they live, on average over their bytes.
+    /// Life of the files in the zone, on average over their bytes.
     pub(super) life: f64,
 }
 
@@ -233,8 +233,8 @@ impl State {
         self.epoch += 1;
     }
 
-    /// What goes to the log now. From here on who changes a file whose creation is among it has to see to its own edit: set under the lock,
-    /// so that nobody falls between the two.
+    /// Takes the edits that go to the log now. The creations among them count as announced from here on, so that whoever changes such a
+    /// file makes an edit of its own; set under the lock, so that nobody falls between the two.
     fn take_pending(&mut self) -> (Vec<u8>, Vec<Arc<Cell>>) {
         self.announced.drain(..).for_each(|announced| announced.store(true, Ordering::Release));
         self.catalog.clock = self.clock;
@@ -300,7 +300,7 @@ pub(super) struct Volume {
     /// There is something to reset or to collect.
     pub(super) work: Condvar,
     journal: Mutex<Journal>,
-    /// What a snapshot may be long, bytes.
+    /// Longest snapshot, bytes.
     pub(super) snapshot_limit: usize,
     flusher: Flusher,
     /// The write pointer of each zone.

@@ -1,5 +1,5 @@
-//! What a power cut may do to a zone: of what happened to it since the last flush, in order, a prefix is left, cut at any block.
-//! A reset that is lost brings back what it took.
+//! Outcomes of a power cut for a zone: of its changes since the last flush, in order, a prefix is left, cut at any block. A reset that is
+//! lost brings back the content that it took.
 
 use super::content::Content;
 use super::rules::Record;
@@ -7,7 +7,7 @@ use crate::random::Xorshift;
 use crate::store::CrashMode;
 use crate::zoned::ZoneState;
 
-/// What happened to a zone and was not flushed. Each block written is a step, each finish and each reset.
+/// Changes of a zone that were not flushed. Each block written is a step, each finish and each reset.
 #[derive(Debug, Clone, Copy)]
 pub struct Unflushed<'a> {
     /// The zone.
@@ -77,7 +77,7 @@ pub(super) struct History {
     events: Vec<Event>,
     /// Steps at the end of each event.
     ends: Vec<u64>,
-    /// What each reset took, in order.
+    /// Content that each reset took, in order.
     taken: Vec<Content>,
 }
 

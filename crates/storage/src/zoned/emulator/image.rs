@@ -38,7 +38,7 @@ const RECORD: usize = 64;
 /// Identifies a boot of the machine, and in it the stay of a disk: one that was taken out has lost what it had not flushed as well.
 pub(super) type Boot = [u8; 16];
 
-/// What the drive can be sure to find of a zone after the machine lost its power.
+/// State of a zone that the drive is sure to find after the machine lost its power.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Durable {
     pub(super) data: u64,
@@ -46,7 +46,7 @@ pub(super) struct Durable {
 }
 
 impl Durable {
-    /// What both together are sure of, of one zone between two resets: it only grows.
+    /// The state that both together are sure of, for one zone between two resets: it only grows.
     pub(super) fn or_more(self, other: Durable) -> Durable {
         Durable { data: self.data.max(other.data), full: self.full || other.full }
     }
@@ -57,7 +57,7 @@ pub(super) struct Image {
     bytes: Bytes,
     states: Held,
     zone_size: u64,
-    /// What is synced is synced: the drive is to outlive the machine's power.
+    /// Syncs reach the medium: the drive is to outlive the machine's power.
     pub(super) synced: bool,
 }
 
@@ -123,7 +123,7 @@ fn remove_files(path: &Path) -> io::Result<()> {
     std::fs::remove_file(states)
 }
 
-/// This boot, as Linux tells it, for the drive at `path`.
+/// Identity of the current boot, from Linux, for the drive at `path`.
 pub(super) fn this_boot(path: &Path) -> io::Result<Boot> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: Vec<u8> = text.bytes().filter_map(|byte| char::from(byte).to_digit(16)).map(|digit| digit as u8).collect();

@@ -1,4 +1,4 @@
-//! How long a drive takes: published figures of one, and the time they let pass.
+//! The time that a drive takes: published figures of one, and sleeps that let it pass.
 
 use super::rules::Record;
 use crate::store::Sleep;
@@ -22,7 +22,7 @@ pub struct Latency {
     pub write_interval: Duration,
     /// Bytes per second of all writes together.
     pub write_rate: f64,
-    /// What the first write of a zone that is not open takes more.
+    /// Additional time of the first write of a zone that is not open.
     pub opening_write: Duration,
     /// Time of a read of one block. Reads do not wait for each other.
     pub read: Duration,
@@ -101,7 +101,7 @@ impl Latency {
         self.read + at_rate(bytes.saturating_sub(block), self.read_rate)
     }
 
-    /// What a write costs all writers, and what it costs its own zone on top.
+    /// The time that a write takes from all writers, and the time that it takes from its own zone on top.
     fn write_of(&self, append: bool, opening: bool, bytes: u64) -> (Duration, Duration) {
         let shared = self.write_interval.max(at_rate(bytes, self.write_rate));
         let least = if append { self.append } else { self.write };
@@ -134,7 +134,7 @@ fn curve(points: &[(u64, Duration)], x: u64) -> Duration {
 pub(super) struct Owed(Duration);
 
 impl Owed {
-    /// What to sleep now.
+    /// Adds time; returns the time to sleep now.
     fn add(&mut self, time: Duration) -> Duration {
         self.0 += time;
         if self.0 >= SHORTEST_SLEEP { std::mem::take(&mut self.0) } else { Duration::ZERO }

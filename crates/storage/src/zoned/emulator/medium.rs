@@ -1,4 +1,4 @@
-//! What an emulated drive that outlives its process lies on: two files, or one block device without zones.
+//! The medium of an emulated drive that outlives its process: two files, or one block device without zones.
 
 use crate::locked::Locked;
 use crate::zoned::direct::{Direct, PIECE};
@@ -23,13 +23,13 @@ pub(super) fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
 }
 
-/// Where the bytes of the drive at `path` lie, which may be a link to them.
+/// Path of the bytes of the drive at `path`, which may be a link to them.
 pub(super) fn bytes_path(path: &Path) -> PathBuf {
     let real = if path.is_symlink() { std::fs::canonicalize(path).ok() } else { None };
     real.unwrap_or_else(|| path.to_owned())
 }
 
-/// Where the states of the drive at `path` lie: on a device at its beginning, else in a file beside the bytes, whatever link led there.
+/// Path of the states of the drive at `path`: the device itself, or a file beside the bytes, whatever link led there.
 pub(super) fn states_path(path: &Path) -> PathBuf {
     let path = bytes_path(path);
     if is_device(&path) {
@@ -126,7 +126,7 @@ impl Bytes {
         }
     }
 
-    /// What is written to the zone from now on will live for so long.
+    /// Tells the device how long bytes written to the zone from now on will live.
     pub(super) fn destine(&self, zone: u32, lifetime: u8) {
         if let Bytes::Device(Device { writer, streams, .. }) = self
             && let Some(stream) = streams.get(zone as usize)
@@ -165,7 +165,7 @@ impl Bytes {
     }
 }
 
-/// Where zones begin behind records that end at `states_end`.
+/// Offset of the first zone behind records that end at `states_end`.
 pub(super) fn first_zone(states_end: u64) -> u64 {
     states_end.next_multiple_of(ALIGN)
 }

@@ -1,8 +1,8 @@
-//! What the command set says of states and limits, and nothing else: no bytes, no time, no files.
+//! The command set's rules of states and limits, and nothing else: no bytes, no time, no files.
 
 use crate::zoned::{Geometry, Zone, ZoneErrorKind, ZoneState};
 
-/// What the drive keeps of a zone.
+/// The drive's record of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) state: ZoneState,

@@ -66,7 +66,7 @@ const FULL: Result<State> = Err(Kind::Full);
 const READ_ONLY: Result<State> = Err(Kind::ReadOnly);
 const OFFLINE: Result<State> = Err(Kind::Offline);
 
-/// What becomes of the states in the order of `ZoneState::ALL`.
+/// New states by event, for old states in the order of `ZoneState::ALL`.
 #[rustfmt::skip]
 const TABLE: [(&str, Event, [Result<State>; 7]); 8] = [
     ("write", WRITE, [Ok(ImplicitlyOpen), Ok(ImplicitlyOpen), Ok(ExplicitlyOpen), Ok(ImplicitlyOpen), FULL, READ_ONLY, OFFLINE]),
