@@ -81,7 +81,7 @@ impl Codec {
         }
     }
 
-    /// This build can compress and decompress with the codec.
+    /// The codec is built in: this build can compress and decompress with it.
     pub const fn is_built_in(self) -> bool {
         match self {
             Codec::None => true,

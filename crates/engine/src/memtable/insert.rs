@@ -8,8 +8,8 @@ use crate::key;
 use std::cmp;
 use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 
-/// Where an entry will be inserted. Valid until its tree divides a node, and for no other tree; otherwise the insertion descends from the
-/// root.
+/// Leaf into which an entry will be inserted. Valid until its tree divides a node, and for no other tree; otherwise the insertion descends
+/// from the root.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     leaf: NodeRef,

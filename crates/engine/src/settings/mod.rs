@@ -172,12 +172,12 @@ pub struct FamilySettings {
     pub preserve_internal_time_seconds: u64,
     /// Temperature of data by its age. Takes precedence over the temperatures of levels.
     pub temperature_ages: TemperatureAges,
-    /// Bytes that merges may leave on the fast tier if the engine chooses the age up to which data stays there.
+    /// Amount of data that merges may leave on the fast tier if the engine chooses the age up to which data stays there.
     pub fast_tier_budget: TierBudget,
     /// Data younger than this stays above the last level, older data is demoted to it as compactions come by.
     pub preclude_last_level_data_seconds: Preclude,
     /// Temperature of tables that are written to the last level; `Unknown`: that of all other tables, or, where age places data and no
-    /// setting names a temperature, that of the coldest tier ([`FamilySettings::on_tiers`]).
+    /// setting gives temperatures by age, that of the coldest tier ([`FamilySettings::on_tiers`]).
     pub last_level_temperature: Temperature,
     /// Temperature of all other tables when they are written.
     pub default_write_temperature: Temperature,

@@ -2,7 +2,7 @@
 
 use super::size::{format_seconds, parse_seconds};
 
-/// The chooser of that age.
+/// The age up to which data stays above the last level: given by the user or chosen by the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preclude {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
-/// What went wrong.
+/// Result of a check; the error tells what is wrong.
 type Outcome = Result<(), String>;
 
 const NAMES: [&str; SLOTS] = ["default", "one", "two", "three"];
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// What must hold after every list.
+    /// Checks everything after a list of operations.
     pub fn finish(&mut self) -> Outcome {
         for place in 0..HELD {
             self.resume(place, usize::MAX)?;
@@ -327,7 +327,7 @@ impl World {
         Ok(())
     }
 
-    /// What a reader of a slot must see, and how to ask.
+    /// The map that a reader of a slot must see, and the options to read it with.
     fn view(&self, slot: usize, scope: &Scope) -> Option<(Family, Rc<Map>, ReadOptions)> {
         let slot = self.slots[slot].as_ref()?;
         let moment = scope.snapshot.and_then(|place| self.moments[place].as_ref());

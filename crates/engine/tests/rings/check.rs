@@ -16,7 +16,7 @@ pub struct Found {
 pub enum Problem {
     /// A read failed.
     Failed(Error),
-    /// It reads well, and is wrong.
+    /// All reads work, and the content is wrong.
     Wrong(String),
 }
 

@@ -56,7 +56,7 @@ fn mode(call: u64, seed: u64) -> CrashMode {
     }
 }
 
-/// The same for one of several stores: without a random fate all have the same one.
+/// Crash mode of one of several stores; modes without a random fate are equal for all stores.
 fn mode_of(call: u64, seed: u64, store: usize) -> CrashMode {
     mode(call.wrapping_add(store as u64 * 0x9e37_79b9), seed)
 }
