@@ -123,9 +123,9 @@ fn copy(from: &dyn Store, to: &dyn Store, id: FileId, hint: &Hint) -> Result<(u6
 pub struct Lost {
     /// The file.
     pub file: FileId,
-    /// Offset of the first of them, to whole pieces of 4 KiB.
+    /// Offset of the first lost byte, to whole pieces of 4 KiB.
     pub offset: u64,
-    /// How many, to whole pieces of 4 KiB.
+    /// Number of lost bytes, to whole pieces of 4 KiB.
     pub bytes: u64,
     /// The error of the first read that failed.
     pub why: String,
@@ -255,12 +255,12 @@ impl Backup {
         self.volume
     }
 
-    /// How many files it has.
+    /// Number of files in the backup.
     pub fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// How long each of them is.
+    /// Name and length of each file.
     pub fn lengths(&self) -> Vec<(FileId, u64)> {
         self.files.iter().map(|saved| (saved.id, saved.bytes)).collect()
     }

@@ -84,7 +84,7 @@ impl StoreError {
             && matches!(self.source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
     }
 
-    /// The medium is full; room may come back.
+    /// The medium is full; there may be free space again later.
     pub fn is_no_space(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }

@@ -80,7 +80,7 @@ impl Operation {
     }
 }
 
-/// Among which calls a fault counts.
+/// The calls that a fault counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
     /// All calls that change the medium.
@@ -98,11 +98,11 @@ pub struct Fault {
     pub calls: Calls,
     /// Number of these calls that succeed first, counted from the wrapper's creation (0: the first one fails).
     pub at: u64,
-    /// All later ones fail too.
+    /// All later calls fail too.
     pub sticky: bool,
     /// The system's error number, such as [`EIO`] or [`ENOSPC`].
     pub errno: i32,
-    /// For an append: how many bytes still reach the file before it fails.
+    /// Bytes of a failing append that still reach the file.
     pub torn: u64,
 }
 

@@ -26,7 +26,7 @@ pub enum Reason {
     Temperature = 8,
     /// Data has become old enough for the last level.
     Age = 9,
-    /// Young data went to the last level, because the medium above had no room.
+    /// Young data went to the last level, because the medium above had no free space.
     Room = 10,
 }
 
@@ -77,14 +77,14 @@ pub enum Cause {
     Compaction {
         /// The level written to.
         to: u8,
-        /// Why it ran.
+        /// Reason of the compaction.
         reason: Reason,
     },
     /// A copy for a checkpoint on another medium.
     Checkpoint,
 }
 
-/// How long the file is expected to live, relative to others: the kernel's write-life classes.
+/// Expected lifetime of a file, relative to others: the kernel's write-life classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Lifetime {
     /// Nothing is known.
@@ -94,9 +94,9 @@ pub enum Lifetime {
     Short,
     /// Level 0 and the base level.
     Medium,
-    /// One below the base level.
+    /// The level below the base level.
     Long,
-    /// Deeper.
+    /// All deeper levels.
     Extreme,
 }
 

@@ -80,7 +80,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// All counters at 0.
+    /// A meter with all counters at 0.
     pub fn new(below: Arc<dyn Store>) -> Self {
         Meter { below, counters: Arc::default() }
     }

@@ -77,19 +77,19 @@ impl OpenFiles {
         Arc::new(files)
     }
 
-    /// From now on `most` files stay open, and no more than the process's soft limit, as it is now, leaves room for; 0: so many.
+    /// Sets the number of files that stay open, at most as many as the process's present soft limit allows; 0: that many.
     pub fn set_most(&self, most: u64) {
         let room = sys::descriptor_limit().map_or(u64::MAX, room);
         let most = if most > 0 { most.min(room) } else { room };
         self.listed.lock().most = usize::try_from(most).unwrap_or(usize::MAX);
     }
 
-    /// How many files stay open at most.
+    /// Largest number of files that stay open.
     pub fn most(&self) -> usize {
         self.listed.lock().most
     }
 
-    /// How many are open.
+    /// Number of open files.
     pub fn open(&self) -> usize {
         let listed = self.listed.lock();
         listed.open.len() + listed.opening + listed.kept
@@ -318,7 +318,7 @@ struct Reader {
     below: Arc<dyn Store>,
     /// The store's number.
     store: u64,
-    /// When it was opened, bytes.
+    /// Length when the file was opened, bytes.
     len: u64,
     beside_writer: bool,
 }

@@ -17,9 +17,9 @@ const FORM: &str = "zoned:DRIVE[,allocation=..][,reset=..][,collector=..][,reser
 /// Location of a database.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
-    /// In a directory.
+    /// A directory.
     Directory(PathBuf),
-    /// In a volume on a zoned drive.
+    /// A volume on a zoned drive.
     Zoned(ZonedPlace),
 }
 
@@ -162,7 +162,7 @@ impl ZonedPlace {
         made.map_err(|e| self.explain(e))
     }
 
-    /// Whether an empty volume on the drive would have room for files of these lengths. Nothing is changed.
+    /// Whether an empty volume on the drive could hold files of these lengths. Nothing is changed.
     pub fn fit(&self, files: &[(FileId, u64)]) -> Result<Fit> {
         let device = find(&self.drive, None)?;
         ZonedStore::fit_on(&device, self.options, files).map_err(|e| self.explain(e))

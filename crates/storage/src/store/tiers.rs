@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: usize = Temperature::ALL.len();
 
-/// One store.
+/// One of the stores.
 #[derive(Debug)]
 struct Member {
     temperature: Temperature,
     store: Arc<dyn Store>,
     /// Names made or removed so far; noted once that is done, so that a sync which began before it never counts for it.
     changes: AtomicU64,
-    /// So many of them are durable.
+    /// Number of these changes that are durable.
     synced: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl Member {
         error.named(format_args!("tier {}{at}", self.temperature.name()))
     }
 
-    /// Whether the medium has room for so many more bytes, as far as it knows.
+    /// Whether the medium has `bytes` of free space, as far as it knows.
     fn has_room(&self, bytes: u64) -> Result<bool> {
         Ok(self.store.free_bytes().map_err(|error| self.named(error))?.is_none_or(|free| free >= bytes))
     }

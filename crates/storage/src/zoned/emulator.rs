@@ -54,7 +54,7 @@ impl Call {
 pub enum ZoneFault {
     /// The call does nothing and fails.
     Refuse(ZoneErrorKind),
-    /// This many bytes of a write or an append arrive, cut to whole blocks, and the call fails with [`ZoneErrorKind::Io`]. Any other call
+    /// Bytes of a write or an append that arrive, cut to whole blocks; then the call fails with [`ZoneErrorKind::Io`]. Any other call
     /// happens in full and fails.
     Cut(u64),
 }

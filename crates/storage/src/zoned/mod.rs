@@ -48,7 +48,7 @@ use std::io;
 pub struct Geometry {
     /// The unit of reads and writes: a power of two, 512 to 65,536.
     pub block: u32,
-    /// How many zones there are.
+    /// Number of zones.
     pub zones: u32,
     /// From one zone's start to the next; a multiple of the block. A zone's capacity may be less.
     pub zone_size: u64,
@@ -139,7 +139,7 @@ pub struct Zone {
     pub state: ZoneState,
 }
 
-/// Why a drive refused.
+/// Reason why a drive refused a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ZoneErrorKind {
     /// 1B8h Zone Boundary Error: the range passes the zone's capacity (a write) or its end (a read).

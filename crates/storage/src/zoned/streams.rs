@@ -30,7 +30,7 @@ pub(super) struct StreamWriter {
     refused: AtomicBool,
 }
 
-/// One write at a time.
+/// A ring for one write at a time.
 fn ring() -> io::Result<IoUring> {
     IoUring::new(1)
 }
@@ -77,7 +77,7 @@ impl StreamWriter {
         device.write_all_at(&bytes[written.min(bytes.len())..], at + written as u64)
     }
 
-    /// How much of it could be written so.
+    /// Writes to a stream; returns the number of bytes that could be written so.
     fn write_to(&self, device: &File, stream: u8, bytes: &[u8], at: u64) -> io::Result<usize> {
         let kept = self.free.lock().pop();
         let wrote = kept.map_or_else(self.make, Ok).and_then(|ring| sys::write_by_ring(ring, device, stream, bytes, at));

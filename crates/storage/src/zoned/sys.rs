@@ -162,7 +162,7 @@ pub(super) fn nvme(file: &File, command: &NvmeCommand, data: &mut [u8]) -> io::R
     }
 }
 
-/// Gives the room of a range back to the file system; it reads as zeros then. A favour: where it cannot be done, nothing happens.
+/// Gives the space of a range back to the file system; it reads as zeros then. If that cannot be done, nothing happens.
 pub(super) fn punch_hole(file: &File, offset: u64, length: u64) {
     let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
     // SAFETY: plain integers and a descriptor that is open for as long as `file` is borrowed.

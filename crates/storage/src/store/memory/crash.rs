@@ -25,7 +25,7 @@ pub struct Unsynced<'a> {
 }
 
 impl Unsynced<'_> {
-    /// How many bytes are not synced.
+    /// Number of bytes that are not synced.
     pub fn length(&self) -> u64 {
         self.ends.last().map_or(0, |end| end - self.synced)
     }

@@ -16,7 +16,7 @@ pub(super) struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Catalog {
     pub(super) files: BTreeMap<FileId, Record>,
-    /// One per zone of the drive.
+    /// Notes of all zones of the drive.
     pub(super) zones: Vec<ZoneNote>,
     /// Bytes that the host has written in the volume's life, as of the last snapshot or creation.
     pub(super) clock: u64,
@@ -30,7 +30,7 @@ pub(super) const ZONE_BYTES: usize = 15;
 /// Bytes of the facts at the start of a snapshot.
 pub(super) const FACTS: usize = 32;
 
-/// The most that a record takes.
+/// Upper bound of a record's bytes in a snapshot.
 fn size(record: &Record) -> usize {
     size_of(record.place.ranges.len())
 }

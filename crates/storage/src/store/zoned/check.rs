@@ -44,7 +44,7 @@ pub struct ZoneMap {
     pub metadata: std::ops::Range<u32>,
     /// Bytes that the host has written in the volume's life, as far as it is recorded.
     pub clock: u64,
-    /// In order.
+    /// All zones in order.
     pub zones: Vec<ZoneEntry>,
 }
 

@@ -12,12 +12,12 @@ pub struct Written {
     pub data: u64,
     /// Heads of frames.
     pub framing: u64,
-    /// Ends of blocks that hold nothing.
+    /// Unused ends of blocks.
     pub padding: u64,
 }
 
 impl Written {
-    /// All together.
+    /// All bytes together.
     pub fn total(&self) -> u64 {
         self.data + self.framing + self.padding
     }
@@ -46,25 +46,25 @@ pub struct Figures {
     pub reset_unwritten: u64,
     /// Zones finished early.
     pub finishes: u64,
-    /// Capacity lost by that, bytes: the drive writes it.
+    /// Capacity lost by finishing early, bytes: the drive writes it.
     pub finish_padding: u64,
     /// Zones in which a write failed.
     pub failed_zones: u64,
-    /// How often a writer had to wait for room.
+    /// Number of times that a writer had to wait for free space.
     pub waits: u64,
-    /// How often a file went where its policy would not have put it, because there was nothing else.
+    /// Number of times that a file went to a zone that its policy would not have chosen, because there was no other.
     pub fallbacks: u64,
     /// The metadata log.
     pub journal: JournalFigures,
 }
 
 impl Figures {
-    /// Everything that was written to zones of files by the host's wish, bytes.
+    /// Bytes that the host wrote to zones of files.
     pub fn host_total(&self) -> u64 {
         self.host.values().map(Written::total).sum()
     }
 
-    /// Everything that was written to the drive, bytes, without what it pads by itself.
+    /// Bytes written to the drive, without those that the drive pads by itself.
     pub fn device_total(&self) -> u64 {
         self.host_total() + self.moved.total() + self.journal.bytes
     }
@@ -102,16 +102,16 @@ pub struct Shares {
     pub unusable: u64,
     /// Bytes of tables, to whole blocks.
     pub tables: u64,
-    /// In zones with logs and manifests, without what can be written there and what tables have.
+    /// Bytes in zones with logs and manifests, without bytes that can be written there and bytes of tables.
     pub pinned: u64,
-    /// Dead, and so little of its zone that the collector leaves it.
+    /// Dead bytes of zones with so few of them that the collector leaves them.
     pub stranded: u64,
-    /// Bytes that can be written, and those that the collector can make so.
+    /// Bytes that can be written, and bytes that the collector can free.
     pub free: u64,
 }
 
 impl Shares {
-    /// All of them.
+    /// Sum of the parts.
     pub fn total(&self) -> u64 {
         self.metadata + self.unusable + self.tables + self.pinned + self.stranded + self.free
     }

@@ -34,10 +34,10 @@ pub(super) struct Layout {
 /// A region has at least so many blocks.
 const BLOCKS_LEAST: u64 = 32;
 
-/// A region has room for a file for so many bytes of the drive, up to [`FILES_MOST`].
+/// A region can hold one file per so many bytes of the drive, up to [`FILES_MOST`].
 const FILE_LEAST: u64 = 32 << 10;
 
-/// Files for which a region has room however small the drive's zones are, as long as they fit on it.
+/// Number of files that a region can hold however small the drive's zones are, as long as they fit on it.
 const FILES_MOST: u64 = 16_384;
 
 /// A table crosses from a zone into the next, or the collector moved a part of it.
@@ -53,7 +53,7 @@ impl Layout {
         Layout::before(geometry).at_least(geometry, bytes)
     }
 
-    /// The layout of volumes whose regions have room for few files.
+    /// The layout of volumes whose regions can hold few files.
     pub(super) fn before(geometry: &Geometry) -> Self {
         let zones = u64::from(geometry.zones);
         let bytes = (zones * 256 + zones.saturating_mul(geometry.zone_size) / 4096).max(BLOCKS_LEAST * u64::from(geometry.block));
@@ -408,7 +408,7 @@ impl Journal {
         Ok(MetadataHead { volume, region, kind, generation, sequence: self.sequence + 1, durable: self.durable, length })
     }
 
-    /// Appends a frame of edits. False, and nothing is written, if the region has no room for it.
+    /// Appends a frame of edits. False, and nothing is written, if it does not fit into the region.
     pub(super) fn append(&mut self, edits: &[u8]) -> Result<bool> {
         let block = self.device.geometry().block as usize;
         let span = Span::of(&*self.device, &self.layout, self.region)?;

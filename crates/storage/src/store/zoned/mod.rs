@@ -213,8 +213,8 @@ impl ZonedStore {
         recover::check_shape(geometry, capacity)
     }
 
-    /// Whether files of these lengths find room on an empty volume on the drive, which is only asked. `StorageFull` if its metadata does
-    /// not have room for so many.
+    /// Whether files of these lengths fit on an empty volume on the drive, which is not changed. `StorageFull` if its metadata cannot hold
+    /// so many.
     pub fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
         recover::fit_on(device, options, files)
     }
@@ -298,7 +298,7 @@ impl ZonedStore {
         self.volume.tidy()
     }
 
-    /// Empties the zone that the collector's rule finds worth it most; false if there is none, or no room for what lives in it.
+    /// Empties the zone that the collector's rule finds worth it most; false if there is none, or no space for its living bytes.
     pub fn collect(&self) -> Result<bool> {
         self.volume.collect()
     }

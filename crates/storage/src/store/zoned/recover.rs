@@ -25,9 +25,9 @@ const WINDOW: usize = 1 << 20;
 /// A volume needs so many zones beside its metadata to be opened.
 const ZONES_LEAST: u32 = 3;
 
-/// And so many to be made. A log, a manifest and the one that follows it, the tables of two levels and the reserve keep some zones each,
-/// and files that die apart share others; a database that fills fewer may end without room for what it deletes, or for its manifest, and
-/// then never has any again.
+/// Zones for files that a volume to be made needs. A log, a manifest and the one that follows it, the tables of two levels and the reserve
+/// keep some zones each, and files that die apart share others; with fewer zones a database may have no space for deletions or for its
+/// manifest, and then never get any.
 const ZONES_MADE: u32 = 18;
 
 /// A region holds so many times what the metadata of an empty volume takes: files need more than that, and it may fill a half of it only.
@@ -91,7 +91,7 @@ pub(super) fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
     check_region(&Catalog::new(geometry.zones), room)
 }
 
-/// Whether what an empty volume takes leaves enough of a region in which snapshots of `room` bytes fit.
+/// Checks that the metadata of an empty volume leaves enough of a region in which snapshots of at most `room` bytes fit.
 fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
     let empty = catalog.snapshot_bytes();
     if empty.saturating_mul(ROOM_LEAST) > room {

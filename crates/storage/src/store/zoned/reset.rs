@@ -4,20 +4,20 @@
 /// The policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reset {
-    /// At once.
+    /// A dead zone is reset at once.
     Eager,
-    /// Zones of logs once they are full, others at once.
+    /// Zones of logs are reset once they are full, others at once.
     Lzr,
-    /// Once it is full.
+    /// A zone is reset once it is full.
     Lazy,
-    /// The fuller it is, the earlier: once no more than the occupied share of the volume is unwritten of it.
+    /// The fuller the volume, the earlier: a zone is reset once its unwritten share is at most the occupied share of the volume.
     Far,
-    /// Ours: once hardly anything of it is unwritten. What is left is written on before an empty zone is begun (by the allocation of that
-    /// name), or when no other is to be had (by any).
+    /// Ours: a zone is reset once hardly anything of it is unwritten. Until then it is written on before an empty zone is begun (by the
+    /// allocation of that name), or when no other is to be had (by any).
     Sinter,
 }
 
-/// One byte in so many is hardly anything.
+/// At most one byte in so many is "hardly anything".
 const HARDLY: u64 = 64;
 
 /// A zone in which everything is dead. Lengths are bytes.

@@ -59,14 +59,14 @@ pub(super) struct Slot {
     pub(super) written: u64,
     /// Bytes of each file that lie here, padding among them.
     pub(super) tenants: BTreeMap<FileId, u64>,
-    /// All of these together.
+    /// Sum of these bytes.
     pub(super) valid: u64,
     /// Files that are being written into it.
     pub(super) writers: u32,
     /// Files among the writers that the collector moves here. Meanwhile nobody else may begin to write: a zone of the reserve that others
     /// fill would not be given back.
     pub(super) movers: u32,
-    /// Someone resets, finishes or empties it.
+    /// The zone is being reset, finished or emptied.
     pub(super) busy: bool,
     /// Tables come beside logs here, which the metadata has to say durably first.
     pub(super) mixing: bool,
@@ -105,8 +105,8 @@ impl Slot {
         self.tenants.iter().filter(|(id, _)| !Cell::framed(**id)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Bytes that files can get: what is unwritten, and what is dead if the collector can empty the zone and finds it worth that. Where a
-    /// manifest lies nothing else goes.
+    /// Bytes that files can get: unwritten ones, and dead ones if the collector can empty the zone and finds it worth the cost. A zone with
+    /// a manifest takes no other file.
     pub(super) fn free(&self) -> u64 {
         let dead = self.capacity.saturating_sub(self.room()).saturating_sub(self.valid);
         // Manifests are the first kind of file there is, and logs the next.
@@ -118,7 +118,7 @@ impl Slot {
         }
     }
 
-    /// `bytes` of a file were written here, or found here.
+    /// Adds `bytes` of a file that were written here, or found here.
     pub(super) fn add(&mut self, file: FileId, bytes: u64, about: &About) {
         *self.tenants.entry(file).or_default() += bytes;
         self.valid += bytes;
@@ -129,7 +129,7 @@ impl Slot {
         }
     }
 
-    /// So many bytes of the file lie here.
+    /// Sets the bytes of the file here.
     pub(super) fn set(&mut self, file: FileId, bytes: u64) {
         self.remove(file);
         if bytes > 0 {
@@ -161,11 +161,11 @@ pub(super) struct State {
     pub(super) clock: u64,
     /// Dead zones that are to be reset.
     pub(super) due: Vec<u32>,
-    /// Counts what may have made room.
+    /// Counts events that may have freed space.
     pub(super) epoch: u64,
     /// The epoch in which the collector last found nothing to do.
     pub(super) idle: Option<u64>,
-    /// Writers that wait for room.
+    /// Number of writers that wait for free space.
     pub(super) waiting: u32,
     /// Bytes that the collector may still move before the next byte of the host.
     pub(super) credit: f64,
@@ -228,7 +228,7 @@ impl State {
         !self.leaving.is_empty() || !self.left.is_empty()
     }
 
-    /// Something may have made room.
+    /// Notes that space may have become free.
     pub(super) fn stir(&mut self) {
         self.epoch += 1;
     }
@@ -454,7 +454,7 @@ impl Volume {
         self.work.notify_one();
     }
 
-    /// The wait for room is over, one way or the other.
+    /// Ends the wait for free space, one way or the other.
     pub(super) fn wake(&self) {
         self.room.notify_all();
         self.work.notify_all();

@@ -17,7 +17,7 @@ pub struct Unflushed<'a> {
 }
 
 impl Unflushed<'_> {
-    /// How many steps are not flushed.
+    /// Number of steps that are not flushed.
     pub fn steps(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
@@ -25,7 +25,7 @@ impl Unflushed<'_> {
 
 /// Decides the outcome of one power cut. Called once for each zone that has a choice.
 pub trait ZoneFate {
-    /// How many of the steps survive.
+    /// Number of the steps that survive.
     fn survivors(&mut self, unflushed: &Unflushed<'_>) -> u64;
 }
 

@@ -236,7 +236,7 @@ impl Image {
         self.bytes.read(self.start(zone) + at, buffer)
     }
 
-    /// Gives the zone's room back. Where that cannot be done the old bytes stay, behind the write pointer.
+    /// Gives the zone's space back. If that cannot be done the old bytes stay, behind the write pointer.
     pub(super) fn discard(&self, zone: u32) {
         self.bytes.discard(self.start(zone), self.zone_size);
     }

@@ -11,7 +11,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 const MIB: f64 = 1_048_576.0;
 
-/// How long the commands of a drive take.
+/// Times of the commands of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
     /// The least time of a write.

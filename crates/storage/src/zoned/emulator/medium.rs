@@ -156,7 +156,7 @@ impl Bytes {
         }
     }
 
-    /// Gives room back to the file system or to the device. Where that cannot be done the old bytes stay; nobody relies on zeros.
+    /// Gives space back to the file system or to the device. If that cannot be done the old bytes stay; nobody relies on zeros.
     pub(super) fn discard(&self, at: u64, length: u64) {
         match self {
             Bytes::File(file) => sys::punch_hole(file, at, length),

@@ -11,7 +11,7 @@ pub(super) struct Record {
     pub(super) data: u64,
     /// When it was last opened implicitly, in a count of its own: the smallest is evicted first.
     pub(super) opened: u64,
-    /// How often it was emptied.
+    /// Number of resets.
     pub(super) resets: u32,
 }
 
@@ -98,8 +98,8 @@ impl Rules {
         self.touched.push(zone);
     }
 
-    /// Finds room for one more open zone, which is active already or becomes so. As in QEMU, the eviction comes before the look at
-    /// the active zones, and is not taken back if that fails.
+    /// Makes one more zone open, which is active already or becomes so; may close another. As in QEMU, the eviction comes before the look
+    /// at the active zones, and is not taken back if that fails.
     fn admit(&mut self, active: bool) -> Result<()> {
         let at_limit = |limit: Option<u32>, count: u32| limit.is_some_and(|limit| count >= limit);
         if at_limit(self.max_open, self.open) {
