@@ -175,7 +175,7 @@ pub trait Slots: Send + Sync + fmt::Debug {
     fn clear_all(&self) -> Cleared;
     /// The table was deleted: nothing more is to be kept for it.
     fn is_closed(&self) -> bool;
-    /// From now on [`Slots::is_closed`].
+    /// Makes [`Slots::is_closed`] true from now on.
     fn close(&self);
 }
 
@@ -190,7 +190,7 @@ struct Resident {
 struct Clock {
     /// Oldest first. May hold entries whose slot is empty by now.
     list: VecDeque<Resident>,
-    /// How many entries [`Cache::forget`] emptied, about.
+    /// Approximate number of entries that [`Cache::forget`] emptied.
     stale: usize,
 }
 

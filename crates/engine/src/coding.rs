@@ -39,7 +39,7 @@ impl<'a> Decoder<'a> {
         self.rest
     }
 
-    /// Nothing is left.
+    /// All bytes have been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

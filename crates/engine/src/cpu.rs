@@ -1,8 +1,8 @@
 //! How much CPU this process may use, and how much of it is still free.
 //!
 //! Two things bound it: the processors (those the process may run on, shared with everything else on the machine) and the quota of each
-//! control group around it (shared with everything else in the group). What the tightest of them leaves is the room. It is measured between
-//! two samples about a second apart, from counters that the kernel keeps anyway.
+//! control group around it (shared with everything else in the group). The least that any of them leaves is the process's room. It is
+//! measured between two samples about a second apart, from counters that the kernel keeps anyway.
 
 use crate::clock::Clock;
 use crate::limits::{CpuQuota, CpuTicks, ProcessLimits};
@@ -36,24 +36,24 @@ pub fn timed<T>(clock: &dyn Clock, work: impl FnOnce() -> T) -> (T, u64, u64) {
     (result, busy, (passed - busy).saturating_sub(queued))
 }
 
-/// Bytes that were read or written, and what that took.
+/// Bytes that were read or written, and the time that they took.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Transfer {
-    /// How many, or those that count of them.
+    /// Number of bytes, possibly weighted.
     pub bytes: f64,
     /// Nanoseconds of processors.
     pub busy_ns: f64,
-    /// Nanoseconds in which the medium was waited for.
+    /// Nanoseconds of waiting for the medium.
     pub wait_ns: f64,
 }
 
 impl Transfer {
-    /// So many bytes, at costs per byte.
+    /// A transfer of `bytes` at costs per byte.
     pub fn of(bytes: f64, busy_ns: f64, wait_ns: f64) -> Self {
         Transfer { bytes, busy_ns: bytes * busy_ns, wait_ns: bytes * wait_ns }
     }
 
-    /// Adds another one.
+    /// Adds another transfer.
     pub fn add(&mut self, other: Transfer) {
         self.bytes += other.bytes;
         self.busy_ns += other.busy_ns;
@@ -99,7 +99,7 @@ impl CpuRoom {
         room
     }
 
-    /// A room that is what it is, for tests and for databases that must repeat exactly.
+    /// A room that never changes, for tests and for databases that must repeat exactly.
     pub fn fixed(cpus: f64, idle: f64) -> Self {
         CpuRoom { limits: None, cpus: AtomicU64::new(cpus.to_bits()), idle: AtomicU64::new(idle.to_bits()), last: Mutex::new(None) }
     }

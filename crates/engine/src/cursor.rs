@@ -6,11 +6,11 @@ use crate::error::Result;
 /// A position among entries ordered by (user key ascending, trailer descending). New cursors stand nowhere (`valid()` is false) until
 /// the first seek. After an error the cursor stands nowhere.
 pub trait Cursor {
-    /// To the first entry.
+    /// Moves to the first entry.
     fn seek_first(&mut self) -> Result<()>;
-    /// To the last entry.
+    /// Moves to the last entry.
     fn seek_last(&mut self) -> Result<()>;
-    /// To the first entry at or after `(key, trailer)`; `key::upper(snapshot)` finds the newest visible version.
+    /// Moves to the first entry at or after `(key, trailer)`; `key::upper(snapshot)` finds the newest visible version.
     fn seek(&mut self, key: &[u8], trailer: u64) -> Result<()>;
     /// To the last entry whose user key is strictly smaller than `key`.
     fn seek_before(&mut self, key: &[u8]) -> Result<()>;

@@ -38,9 +38,9 @@ pub struct Seen {
     pub merge_ns: f64,
     /// Bytes of all tables now.
     pub tree_bytes: u64,
-    /// Misses of blocks that had left the cache only lately,
+    /// Misses of blocks that had left the cache only lately.
     pub ghost_hits: u64,
-    /// and the bytes of these blocks now.
+    /// Bytes now of blocks that had left the cache only lately.
     pub ghost_bytes: u64,
     /// Nanoseconds of a miss.
     pub miss_ns: f64,
@@ -56,7 +56,7 @@ pub struct MemorySplit {
     rereading: f64,
     ghost_bytes: u64,
     tree_bytes: u64,
-    /// Why the last step was taken, or none.
+    /// Reason of the last step, or of taking none.
     pub reason: &'static str,
 }
 

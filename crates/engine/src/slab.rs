@@ -224,7 +224,7 @@ impl Class {
         Some(unsafe { slab.start.add(usize::from(slot) * size) })
     }
 
-    /// Takes a slot back. A slab that became empty is to be dropped by the caller, unless it is the only one with room: a cache that keeps
+    /// Takes a slot back. The caller is to drop a slab that became empty, unless it is the only one with a free slot: a cache that keeps
     /// nothing would map and unmap one for each block.
     fn give(&mut self, slot: NonNull<u8>, size: usize) -> Option<Slab> {
         let (&address, slab) = self.slabs.range_mut(..=slot.as_ptr().addr()).next_back()?;

@@ -67,7 +67,7 @@ impl Expiry {
     }
 }
 
-/// When sequence numbers were written.
+/// Samples of the time at which sequence numbers were written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeMap {
     /// Ascending, no number and no time twice.

@@ -8,7 +8,7 @@ pub(super) type Key = (u64, u32);
 
 #[derive(Debug)]
 struct Item<V> {
-    /// When it came.
+    /// Stamp given on arrival, rising.
     stamp: u64,
     bytes: u64,
     value: V,

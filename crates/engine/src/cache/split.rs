@@ -13,7 +13,7 @@
 use super::{Cache, Signals};
 use crate::settings::CompressedCache;
 
-/// One step is so many parts of the budget.
+/// One step moves this fraction of the budget (the budget divided by `STEPS`).
 const STEPS: u64 = 32;
 /// Fewer events than these say nothing.
 const SAMPLES: u64 = 1000;

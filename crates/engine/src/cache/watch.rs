@@ -61,17 +61,17 @@ impl Watch {
     }
 }
 
-/// How often something happened, and what it took.
+/// Number of measured events, and the time that they took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
-    /// How often it was measured.
+    /// Number of events.
     pub count: u64,
     /// Nanoseconds, all together.
     pub ns: u64,
 }
 
 impl Cost {
-    /// Nanoseconds of one; `None` if it was not measured often enough to say.
+    /// Mean nanoseconds of an event; `None` with too few events.
     pub fn mean(&self) -> Option<f64> {
         (self.count >= 16).then(|| self.ns as f64 / self.count as f64)
     }
@@ -82,7 +82,7 @@ impl Cost {
 pub struct Signals {
     /// Time of the reading, nanoseconds; between two moments: the time that passed.
     pub at_ns: u64,
-    /// Misses of blocks that had left the cache only lately, estimated from those that are watched.
+    /// Misses of blocks that had left the cache only lately, estimated from the watched blocks.
     pub ghost_hits: u64,
     /// Bytes of these blocks; always as of the later moment.
     pub ghost_bytes: u64,
@@ -90,17 +90,17 @@ pub struct Signals {
     pub misses: u64,
     /// Indexes and filters read from the medium.
     pub other_misses: u64,
-    /// Data blocks found packed.
+    /// Data blocks found compressed.
     pub unpacked: u64,
     /// Parts that were up for eviction and had been used since they last were.
     pub spared: u64,
     /// Misses: reading, verifying, decompressing.
     pub miss: Cost,
-    /// Hits of packed blocks: unpacking, and packing what had to make room.
+    /// Hits of compressed blocks: decompressing, and compressing the blocks that had to give way.
     pub unpack: Cost,
-    /// Bytes of blocks of which the packed size is known,
+    /// Uncompressed bytes of blocks whose compressed size is known.
     pub plain_bytes: u64,
-    /// and their packed size.
+    /// Compressed bytes of blocks counted in `plain_bytes`.
     pub packed_bytes: u64,
 }
 

@@ -11,7 +11,7 @@ impl Packer {
     }
 }
 
-/// Nothing needs no space.
+/// Upper bound of compressed bytes: 0, because nothing is compressed.
 #[cfg(not(all(feature = "lz4", feature = "snappy")))]
 pub fn most(_input: usize) -> usize {
     0

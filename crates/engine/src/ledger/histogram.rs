@@ -103,7 +103,7 @@ impl Latencies {
         self.0.record(slot(), ns);
     }
 
-    /// All so far, microseconds.
+    /// Summary of all values so far, microseconds.
     pub fn summary(&self) -> HistogramSummary {
         self.0.summary().in_larger_unit(1000.0)
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const SLOTS: usize = 64;
 const SHARED: usize = SLOTS - 1;
 
-/// One bit per slot taken.
+/// Bit set of the slots that are taken.
 static TAKEN: AtomicU64 = AtomicU64::new(1 << SHARED);
 
 /// The right to write to a slot alone.

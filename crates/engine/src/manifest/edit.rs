@@ -77,9 +77,9 @@ pub struct TierHeat {
     pub temperature: Temperature,
     /// Gets that its tables answered, from one in [`crate::placement::heat::SAMPLED`] that is counted.
     pub answered: u64,
-    /// From when on, unix seconds.
+    /// Start of counting, unix seconds.
     pub since: u64,
-    /// Until when, unix seconds.
+    /// End of counting, unix seconds.
     pub until: u64,
 }
 
@@ -111,9 +111,9 @@ pub struct Edit {
     pub last_seq: Option<Seq>,
     /// Family ids below this have been used.
     pub next_family: Option<u32>,
-    /// When sequence numbers were written; ascending.
+    /// Samples of the time at which sequence numbers were written; ascending.
     pub time_samples: Vec<Sample>,
-    /// How often data of each store is read.
+    /// Reads of each store's data.
     pub tier_heat: Vec<TierHeat>,
 }
 

@@ -48,7 +48,7 @@ pub struct State {
     pub last_seq: Seq,
     /// Family ids below this have been used, dropped families included: records in the log still name those.
     pub next_family: u32,
-    /// When sequence numbers were written.
+    /// Samples of the time at which sequence numbers were written.
     pub times: Arc<TimeMap>,
     /// How often data of each store was read, as far as that was noted.
     pub heat: BTreeMap<Temperature, TierHeat>,

@@ -105,7 +105,7 @@ pub struct Timed {
 }
 
 impl TableInfo {
-    /// Something in it deletes.
+    /// The table has tombstones or range tombstones.
     pub fn deletes(&self) -> bool {
         self.tombstones > 0 || self.range_tombstones > 0
     }

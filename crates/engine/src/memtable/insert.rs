@@ -98,7 +98,7 @@ impl Tree {
         }
     }
 
-    /// The last leaf, if `target` belongs at its end and there is room.
+    /// The last leaf, if `target` belongs at its end and there is a free slot.
     fn tail_leaf(&self, writer: &Writer, target: &Target<'_>) -> Option<NodeRef> {
         let tail = writer.tail.filter(|tail| key::prefix(target.key) >= tail.prefix)?;
         let greatest = self.arena.entry(tail.entry);
@@ -159,8 +159,8 @@ impl Tree {
         writer.locked.drain(..).for_each(|node| self.arena.node(node).unlock());
     }
 
-    /// Locks all nodes that adding to `leaf` changes: itself and its ancestors up to the first with room. All of them before any is
-    /// changed: readers rely on it.
+    /// Locks all nodes that adding to `leaf` changes: the leaf and its ancestors up to the first with a free slot. All are locked before
+    /// any is changed: readers rely on it.
     fn lock_full(&self, writer: &mut Writer, leaf: NodeRef) {
         for at in std::iter::once(leaf).chain(writer.path.iter().rev().map(|&(node, _)| node)) {
             let node = self.arena.node(at);

@@ -124,13 +124,13 @@ pub struct MemtableWriter {
 }
 
 impl MemtableWriter {
-    /// A hint that a version of `key` will be inserted that is newer than all others: its place begins to be loaded, without waiting for
-    /// it, and is given for the insertion.
+    /// Hints that a version of `key` will be inserted that is newer than all others. Begins to load its place, without waiting, and returns
+    /// it for the insertion.
     pub fn expect(&self, key: &[u8]) -> Option<Place> {
         self.memtable.tree.place(self.writer.as_ref()?, newest(key))
     }
 
-    /// The second step, when [`MemtableWriter::expect`] has had time: what the key is compared with begins to be loaded.
+    /// The second step, when [`MemtableWriter::expect`] has had time: begins to load the entry with which the key will be compared.
     pub fn expect_entry(&self, place: Place, key: &[u8]) {
         self.writer.iter().for_each(|writer| self.memtable.tree.expect_at(writer, place, newest(key)));
     }

@@ -13,11 +13,11 @@ use super::sync::{self, AtomicU32, Ordering};
 /// Position that a search looks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Goal<'a> {
-    /// To the first entry.
+    /// The first entry.
     First,
-    /// Behind the last entry.
+    /// The end, behind the last entry.
     End,
-    /// To the first entry at or after the target. If that is the first of a leaf, the goal may be the end of the leaf before.
+    /// The first entry at or after the target. If that is the first of a leaf, the goal may be the end of the leaf before.
     AtOrAfter(Target<'a>),
     /// Behind the last entry before the target, in the leaf of that entry if there is one.
     Before(Target<'a>),

@@ -17,7 +17,7 @@ pub const SAMPLED: u64 = 64;
 /// Counts of one family.
 #[derive(Debug)]
 pub struct Heat {
-    /// Somebody wants to know.
+    /// Counts are wanted.
     watched: AtomicBool,
     reads: [AtomicU64; BUCKETS],
     replaced: Mutex<Ages>,

@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 
 /// Bits of hashes. With so many, two keys of a sample hardly ever have the same.
 const HASH_BITS: u32 = 48;
-/// All hashes are smaller.
+/// Upper bound of all hashes.
 const ALL: u64 = 1 << HASH_BITS;
 /// A table keeps one key in so many, within these bounds: less than a hundredth of a table of usual size.
 const SHARE: usize = 32;
@@ -46,7 +46,7 @@ pub struct Drawing {
 struct Sample {
     /// Keys of the table with smaller hashes are all in the sample.
     limit: u64,
-    /// By hash, ascending.
+    /// The sampled keys by hash, ascending.
     keys: Vec<Key>,
 }
 

@@ -93,7 +93,7 @@ impl RangeTombstones {
         self.fragments.is_empty()
     }
 
-    /// In key order.
+    /// The fragments in key order.
     pub fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }

@@ -99,7 +99,7 @@ pub struct DbSettings {
     pub max_total_wal_size: u64,
     /// Memtables of all families together may hold this much, bytes; `u64::MAX`: no limit.
     pub db_write_buffer_size: u64,
-    /// Files that stay open to be read; 0: as many as the process's limit leaves room for when the database is opened.
+    /// Files that stay open to be read; 0: as many as the process's limit allows when the database is opened.
     pub max_open_files: u64,
     /// Further directories for tables, by temperature.
     pub tiers: TierPaths,

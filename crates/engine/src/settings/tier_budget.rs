@@ -6,7 +6,7 @@ use super::size::{format_bytes, parse_bytes, shorten};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum TierBudget {
-    /// So many bytes of tables.
+    /// Bytes of tables.
     Bytes(u64),
     /// Percent of the bytes of the family's tables, above 0 and up to 100.
     Percent(f64),

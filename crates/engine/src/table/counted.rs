@@ -16,7 +16,7 @@ const TIMED_READS: u64 = 64;
 pub(super) const LONGEST: u64 = 64 << 10;
 /// Nanoseconds from which on a read has waited for the medium: the page cache answers within 2 us, a local SSD after 40.
 const SLOW_NS: u64 = 15_000;
-/// How much one read changes a mean.
+/// Weight of one read in a mean.
 const WEIGHT: f64 = 1.0 / 64.0;
 /// From this part on, reads wait often: to announce one then costs less, at a microsecond of system call, than it saves. Until it is less
 /// than the other: of a batch that was announced, the first alone may wait.
@@ -85,7 +85,7 @@ impl Counted {
         self.times.get().is_some_and(|times| times.wait_often.load(Ordering::Relaxed))
     }
 
-    /// How often that was since the last call.
+    /// Takes the number of such misses since the last call.
     pub fn take_misses(&self) -> u64 {
         self.misses.swap(0, Ordering::Relaxed)
     }
@@ -141,16 +141,16 @@ impl ReadAt for Counted {
     }
 }
 
-/// How long reads take: of one block, those that the page cache answers apart from those that wait for the medium; and those of
-/// merges, which are longer and go in order.
+/// Collector of read times: reads of one block, answered by the page cache or by the medium, and reads of merges, which are longer and go
+/// in order.
 #[derive(Debug)]
 pub struct ReadTimes {
     /// `None`: nothing is timed.
     clock: Option<Arc<dyn Clock>>,
-    /// The part of reads that waited came to [`OFTEN`], and has not sunk below [`SELDOM`] since.
+    /// The share of reads that waited came to [`OFTEN`], and has not fallen below [`SELDOM`] since.
     wait_often: AtomicBool,
     noted: Mutex<Noted>,
-    /// Since [`ReadTimes::take_in_order`].
+    /// Reads of merges since [`ReadTimes::take_in_order`].
     in_order: Mutex<Transfer>,
 }
 
@@ -183,7 +183,7 @@ pub struct ReadSummary {
 }
 
 impl ReadTimes {
-    /// Without a clock nothing is timed.
+    /// A collector; without a clock nothing is timed.
     pub fn new(clock: Option<Arc<dyn Clock>>) -> Self {
         ReadTimes { clock, wait_often: AtomicBool::new(false), noted: Mutex::default(), in_order: Mutex::default() }
     }

@@ -179,7 +179,7 @@ impl TableCursor {
         self.stand(&index, block, last)
     }
 
-    /// To entry `entry` of the current block.
+    /// Moves to entry `entry` of the current block.
     fn go(&mut self, entry: usize) -> Result<()> {
         let Some(block) = &self.block else { return Ok(()) };
         match self.position.go(block, entry) {

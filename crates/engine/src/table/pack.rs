@@ -98,7 +98,7 @@ impl Batch {
         })
     }
 
-    /// Without blocks, to be used again.
+    /// Removes all blocks, so that the batch can be used again.
     pub fn clear(&mut self) {
         self.raw.clear();
         self.ends.clear();
@@ -146,11 +146,11 @@ pub struct Packers {
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// There may be work for a helper.
+    /// Wakes helpers when there may be work.
     work: Condvar,
-    /// How many helpers may work at once.
+    /// Number of helpers that may work at once.
     allowed: AtomicUsize,
-    /// Processor time that helpers used since it was asked last, nanoseconds.
+    /// Processor time of helpers since the last reading, nanoseconds.
     spent_ns: AtomicU64,
 }
 
@@ -159,7 +159,7 @@ struct Queue {
     /// Batches that nobody has begun, oldest first.
     batches: VecDeque<(Arc<Slot>, Batch)>,
     helpers: Vec<JoinHandle<()>>,
-    /// How many helpers are at a batch.
+    /// Number of helpers that work on a batch.
     working: usize,
     closing: bool,
 }

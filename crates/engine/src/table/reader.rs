@@ -54,18 +54,18 @@ pub struct Table {
     pub(super) file: Arc<Counted>,
     tombstones: OnceLock<Arc<RangeTombstones>>,
     dictionary: OnceLock<Option<Dictionary>>,
-    /// Why nothing of it can be read: see [`Table::broken`].
+    /// Reason why nothing of the table can be read: see [`Table::broken`].
     broken: Option<Error>,
 }
 
-/// A part of a table in use: either lent by its slot, or our own.
+/// A part of a table in use: either lent by its slot, or owned.
 pub(super) enum Held<T> {
     Lent(Guard<Option<Arc<Cached<T>>>>),
     Own(Arc<Cached<T>>),
 }
 
 impl<T> Held<T> {
-    /// To keep for longer.
+    /// The part as an `Arc`, to keep it for longer.
     pub fn into_arc(self) -> Arc<Cached<T>> {
         match self {
             Held::Lent(guard) => match Guard::into_inner(guard) {

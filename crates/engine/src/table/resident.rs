@@ -26,7 +26,7 @@ pub(super) struct Resident {
 }
 
 impl Resident {
-    /// For the table of that number with `count` data blocks, which fit `u32` with room to spare.
+    /// The slots of the table of that number with `count` data blocks; `count` fits `u32` easily.
     pub fn new(number: u64, count: usize) -> Self {
         let (index, filter, blocks, closed) = (Slot::default(), Slot::default(), OnceLock::new(), AtomicBool::new(false));
         Resident { index, filter, blocks, count, number, closed }

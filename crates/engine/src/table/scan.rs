@@ -147,7 +147,7 @@ impl ScanCursor {
         self.table.frames.unpack(index.extent(number).0, frame, &self.read[*at..], dictionary, &mut self.unpacked[..frame.raw])
     }
 
-    /// To the first entry of the current block.
+    /// Moves to the first entry of the current block.
     fn start(&mut self) -> Result<()> {
         let data = if self.compressed { &self.unpacked } else { &self.read };
         let data = data.get(self.payload.0..self.payload.1).unwrap_or_default();
@@ -162,7 +162,7 @@ impl ScanCursor {
         Err(self.table.damaged_block(&index, self.first + self.current))
     }
 
-    /// To the first entry of the next block.
+    /// Moves to the first entry of the next block.
     #[inline(never)]
     fn next_block(&mut self) -> Result<()> {
         if self.position.end() != self.data().len() {

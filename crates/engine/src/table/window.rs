@@ -31,11 +31,11 @@ pub(super) struct Window {
     packers: Arc<Packers>,
     how: Compression,
     dictionary: Option<Arc<Trained>>,
-    /// Gathers blocks.
+    /// Batch that gathers blocks.
     next: Batch,
-    /// Oldest first.
+    /// Batches under way, oldest first.
     batches: VecDeque<Pending>,
-    /// To be used again.
+    /// Empty batches to be used again.
     free: Vec<Batch>,
     /// Raw bytes of `next` and `batches`.
     pending: usize,

@@ -92,7 +92,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.stopped.then_some(&self.key)
     }
 
-    /// To the first visible key.
+    /// Moves to the first visible key.
     pub fn seek_first(&mut self) -> Result<()> {
         self.at = At::Nowhere;
         match &self.lower {
@@ -102,7 +102,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.settle_forward(false)
     }
 
-    /// To the last visible key.
+    /// Moves to the last visible key.
     pub fn seek_last(&mut self) -> Result<()> {
         self.at = At::Nowhere;
         match &self.upper {
@@ -112,7 +112,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.settle_backward()
     }
 
-    /// To the first visible key `>= key`.
+    /// Moves to the first visible key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.at = At::Nowhere;
         let from = self.lower.as_deref().map_or(key, |lower| lower.max(key));
@@ -120,7 +120,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.settle_forward(false)
     }
 
-    /// To the last visible key `<= key`.
+    /// Moves to the last visible key `<= key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         self.at = At::Nowhere;
         match &self.upper {

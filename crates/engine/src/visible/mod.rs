@@ -35,7 +35,7 @@ impl Operands {
         self.ends.is_empty()
     }
 
-    /// In the order of the pushes.
+    /// The operands in the order of the pushes.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
         (0..self.ends.len()).map(|i| &self.bytes[if i == 0 { 0 } else { self.ends[i - 1] }..self.ends[i]])
     }

@@ -1,4 +1,4 @@
-//! A piece of a file, moved along as the file is read: a log may be longer than memory has room for.
+//! A piece of a file, moved along as the file is read: a log may be longer than memory can hold.
 
 use super::frame::{RECORD_HEADER, header_at};
 use crate::error::{Error, Result};
