@@ -188,7 +188,7 @@ impl Copied {
         Ok(())
     }
 
-    /// The directory failed, not the drive: what there is of the copy would be in the way of the next.
+    /// The directory failed, not the drive: a partial copy would be in the way of the next.
     fn remove(&self, files: impl Iterator<Item = FileId>) {
         let _ = fs::remove_file(&self.list);
         for file in files {

@@ -120,7 +120,7 @@ impl Appender for Behind {
 }
 
 impl Drop for Behind {
-    /// A file that is given up is closed before anybody deletes it. Whatever the thread met no longer matters.
+    /// A file that is given up is closed before anybody deletes it. Errors of the thread no longer matter.
     fn drop(&mut self) {
         drop(self.writer.take().map(Writer::end));
     }

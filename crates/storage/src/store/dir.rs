@@ -122,8 +122,8 @@ impl DirStore {
     }
 }
 
-/// `create_dir_all`, then fsync of every directory that got a new name in it. The parent is synced even if `path` was there: whoever
-/// made it may have died before syncing.
+/// `create_dir_all`, then fsync of every directory that got a new name in it. The parent is synced even if `path` was there: its creator
+/// may have died before syncing.
 fn create_durably(path: &Path) -> io::Result<()> {
     let parent = |p: &Path| match p.parent() {
         Some(up) if up.as_os_str().is_empty() => Some(PathBuf::from(".")),
@@ -188,8 +188,8 @@ impl Store for DirStore {
             return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         }
         if id.kind == FileKind::Table {
-            // Two blocks that happen to be neighbours look like a sequence to the kernel, and its read-ahead pushes out what others would
-            // have read from memory. Who does read in order says so: `will_need`.
+            // Two blocks that happen to be neighbours look like a sequence to the kernel, and its read-ahead evicts pages that others would
+            // have read from memory. Readers that do read in order say so: `will_need`.
             sys::read_without_order(&file);
         }
         Ok(Arc::new(DirReader { id, file, opened_len: about.len() }))
@@ -256,7 +256,7 @@ impl Store for DirStore {
             match fs::hard_link(self.place(id), directory.join(id.to_string())) {
                 Ok(()) => return Ok(Shared::Linked),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(StoreError::file("share", id, e)),
-                // Another file system, or one without links. Whatever is really wrong, the copy will run into it and say so.
+                // Another file system, or one without links. If something else is wrong, the copy will run into it and say so.
                 Err(_) => {}
             }
         }

@@ -43,7 +43,7 @@ impl StoreError {
         StoreError { operation, file: None, offset: None, source }
     }
 
-    /// An appender that failed before refuses further use: what the medium holds since the last good sync is not known.
+    /// An appender that failed before refuses further use: the content of the medium since the last good sync is not known.
     pub fn dead(operation: &'static str, file: FileId) -> Self {
         StoreError::file(operation, file, io::Error::other("an earlier append or sync of this file failed"))
     }

@@ -85,8 +85,8 @@ impl MemoryStore {
         self.inner.names.lock().ahead = bytes;
     }
 
-    /// The exact state, with what is synced and what is pending, unlocked and without appenders: what is left when the process dies
-    /// and the machine does not. Crashing the image later is a power cut after that.
+    /// A copy of the exact state, with synced and pending bytes, unlocked and without appenders: the state after the process died and the
+    /// machine did not. Crashing the image later is a power cut after that.
     pub fn clone_image(&self) -> MemoryStore {
         let names = self.inner.names.lock();
         let mut copies: HashMap<*const RwLock<FileState>, Cell> = HashMap::new();

@@ -210,8 +210,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 }
 
-/// Writes the bytes of `source` into `target` again. What a failed copy leaves behind is removed as far as the medium lets us:
-/// a half-written table must not be found under a name that a later checkpoint wants.
+/// Writes the bytes of `source` into `target` again. Removes a failed copy as far as the medium lets us: a half-written table must not be
+/// found under a name that a later checkpoint wants.
 fn copy(id: FileId, source: &dyn ReadAt, target: &dyn Store, hint: &Hint) -> Result<Shared> {
     let mut out = target.create(id, hint)?;
     let mut fill = || {

@@ -131,7 +131,7 @@ impl fmt::Debug for OpenFiles {
 }
 
 impl Listed {
-    /// Counts a file that is about to be opened. What is closed for it is for the caller to drop, without the lock.
+    /// Counts a file that is about to be opened. Returns the files closed for it, which the caller drops without the lock.
     fn make_room(&mut self) -> Vec<File> {
         self.opening += 1;
         let mut closed = Vec::new();

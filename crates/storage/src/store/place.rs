@@ -44,8 +44,8 @@ fn switch(option: &str, value: &str) -> std::result::Result<bool, String> {
 }
 
 impl Place {
-    /// Reads a path, or `zoned:DRIVE` with options behind commas, as in `zoned:/dev/nvme0n1,allocation=sla,reset=lzr`. What is wrong,
-    /// otherwise.
+    /// Reads a path, or `zoned:DRIVE` with options behind commas, as in `zoned:/dev/nvme0n1,allocation=sla,reset=lzr`. The error says what
+    /// is wrong with it.
     pub fn of(path: &Path) -> std::result::Result<Self, String> {
         if !path.as_os_str().as_encoded_bytes().starts_with(ZONED.as_bytes()) {
             return Ok(Place::Directory(path.to_owned()));

@@ -37,7 +37,8 @@ impl Member {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes the changes so far durable, unless they are. Whoever finds another thread at it syncs as well: that sync is not over yet.
+    /// Makes the changes so far durable, unless they are. A caller that finds another thread syncing syncs as well: that sync is not over
+    /// yet.
     fn sync_names(&self) -> Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
         if changes > self.synced.load(Ordering::Acquire) || self.temperature == Temperature::Unknown {
@@ -76,7 +77,7 @@ impl Tiers {
     pub fn new(primary: Arc<dyn Store>, tiers: impl IntoIterator<Item = (Temperature, Arc<dyn Store>)>) -> Result<Self> {
         let mut members = [const { None }; COUNT];
         for (temperature, store) in tiers.into_iter().chain([(Temperature::Unknown, primary)]) {
-            // Whoever had these stores before may have died without syncing names.
+            // Names may be unsynced: the previous user of these stores may have died.
             let member = Member { temperature, store, changes: AtomicU64::new(1), synced: AtomicU64::new(0) };
             if members[temperature as usize].replace(member).is_some() {
                 let what = format!("two stores for temperature {}", temperature.name());
@@ -207,7 +208,7 @@ impl Store for Tiers {
         Err(StoreError::file("open", id, io::ErrorKind::NotFound.into()))
     }
 
-    /// From every store that has it: what is left in one place is not gone.
+    /// From every store that has it: a copy left in one of them would not be deleted.
     fn delete(&self, id: FileId) -> Result<()> {
         let mut outcome = Err(StoreError::file("delete", id, io::ErrorKind::NotFound.into()));
         for member in self.holders(id).collect::<Vec<_>>() {

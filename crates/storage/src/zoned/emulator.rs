@@ -73,9 +73,9 @@ pub struct Activity {
     pub padded: u64,
     /// Zones that were finished before they were full.
     pub finishes: u64,
-    /// Zones that were emptied; those that were empty do not count.
+    /// Zones that were emptied; resets of empty zones do not count.
     pub resets: u64,
-    /// Bytes of capacity that were not written when their zone was emptied; what finishing filled counts as written.
+    /// Bytes of capacity that were not written when their zone was emptied; bytes that finishing filled count as written.
     pub unwritten_at_reset: u64,
     /// Flushes.
     pub flushes: u64,
@@ -180,8 +180,8 @@ impl Emulator {
         self
     }
 
-    /// The drive in the file or on the device `path`, switched on: no zone is open. What was not flushed is lost if the machine went down
-    /// since. One process has it at a time; [`StoreError::is_locked`] if that is another.
+    /// The drive in the file or on the device `path`, switched on: no zone is open. Bytes that were not flushed are lost if the machine
+    /// went down since. One process has it at a time; [`StoreError::is_locked`] if that is another.
     pub fn open(path: impl AsRef<Path>) -> store::Result<Self> {
         let boot = image::this_boot(path.as_ref()).map_err(|e| unopened("open emulated drive", path.as_ref(), e))?;
         Emulator::open_at(path.as_ref(), &boot)
@@ -432,7 +432,7 @@ impl Emulator {
         for (zone, ((seen, record), durable)) in (0..).zip(seen.iter().zip(rules.records()).zip(durable)) {
             // Another flush may have begun later and ended before.
             let known = durable.or_more(Durable { data: seen.data, full: seen.state == ZoneState::Full });
-            // Emptied in the meantime: what was seen is gone.
+            // The zone was emptied in the meantime: the bytes seen are gone.
             if seen.resets == record.resets && known != *durable {
                 *durable = known;
                 image.write_record(zone, record, known)?;

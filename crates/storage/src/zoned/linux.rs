@@ -54,7 +54,7 @@ fn bytes_of(sectors: u64) -> io::Result<u64> {
     sectors.checked_mul(SECTOR).ok_or_else(|| invalid("a number of sectors that no drive has"))
 }
 
-/// The report's word in ours. What a pointer means in a zone that is full or broken differs between drivers, so the state decides.
+/// A zone of a kernel's report as a [`Zone`]. Drivers differ in the pointer of a zone that is full or broken, so the state decides.
 fn zone_of(raw: &RawZone) -> io::Result<Zone> {
     let state = match (raw.kind, raw.condition) {
         // Conventional, by its type or by its condition.
@@ -62,7 +62,7 @@ fn zone_of(raw: &RawZone) -> io::Result<Zone> {
         (_, 0x1) => ZoneState::Empty,
         (_, 0x2) => ZoneState::ImplicitlyOpen,
         (_, 0x3) => ZoneState::ExplicitlyOpen,
-        // 0xff: active, and the kernel does not say how. Who takes it for closed expects no more than is there.
+        // 0xff: active, and the kernel does not say how. Taking it for closed expects no more than is there.
         (_, 0x4 | 0xff) => ZoneState::Closed,
         (_, 0xd) => ZoneState::ReadOnly,
         (_, 0xe) => ZoneState::Full,
@@ -216,7 +216,7 @@ impl LinuxDevice {
         self.geometry.check_zones(operation, zone, 1)?;
         let mut known = self.zones[zone as usize].lock();
         let result = sys::manage(&self.direct.file, what, self.sector(zone), self.zone_sectors());
-        // Whatever came of it: the drive knows.
+        // The drive knows the outcome.
         let now = self.ask(zone).map_err(|e| ZoneError::io(operation, Some(zone), e));
         match (result, now) {
             (Err(e), now) => {
@@ -316,7 +316,7 @@ impl ZonedDevice for LinuxDevice {
         self.direct.file.sync_data().map_err(|e| ZoneError::io("flush", None, e))
     }
 
-    /// Takes the device as mounting would. What is known of its zones is read again, since others may have written until now.
+    /// Takes the device as mounting would. The zones are read again, since others may have written until now.
     fn lock(&self) -> store::Result<Box<dyn StoreLock>> {
         let fail = |e: io::Error| {
             let busy = e.raw_os_error() == Some(libc::EBUSY);

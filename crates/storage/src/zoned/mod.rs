@@ -279,7 +279,7 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// Writes whole blocks where the write pointer is and says where that was. A device without appends writes under a lock of the zone.
     fn append(&self, zone: u32, bytes: &[u8]) -> Result<u64>;
 
-    /// Reads whole blocks of one zone, up to [`Geometry::zone_size`]; what is not written reads as zeros.
+    /// Reads whole blocks of one zone, up to [`Geometry::zone_size`]; unwritten blocks read as zeros.
     fn read(&self, zone: u32, at: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Empties a zone. A power cut before the next [`ZonedDevice::flush`] may undo it.

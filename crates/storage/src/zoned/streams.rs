@@ -90,7 +90,7 @@ impl StreamWriter {
             free.push(ring);
         }
         drop(free);
-        // Whatever went wrong: the same bytes go to the same place by a plain write, which has an error of its own if it fails as well.
+        // On any error the same bytes go to the same place by a plain write, which has an error of its own if it fails as well.
         Ok(written.unwrap_or_else(|error| {
             self.refused.fetch_or(refuses(&error), Relaxed);
             0

@@ -125,7 +125,7 @@ impl Appender for DirAppender {
             // Nothing of a direct file is left in the kernel after its sync, so its close has nothing to report.
             Output::Direct(_) => return Ok(()),
         };
-        // Whoever still has it is syncing it, and is told what there is to tell.
+        // Another holder is syncing the file, and gets the error if there is one.
         Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e))
     }
 }

@@ -28,7 +28,7 @@ const STEP_MAX: u64 = 64 << 10;
 
 static ZEROS: [u8; STEP_MAX as usize] = [0; STEP_MAX as usize];
 
-/// Bytes at the start of an append that are written last: those that make a record of what follows.
+/// Bytes at the start of an append that are written last: they make a record of the bytes behind them.
 const HEAD: usize = 16;
 
 /// The file of one log. Its user keeps the length.
@@ -74,7 +74,7 @@ impl MappedLog {
             self.end = self.end.max(after);
         } else {
             self.copy(body, body_at)?;
-            // Whoever sees the first bytes sees the others.
+            // A reader that sees the first bytes sees the others.
             fence(Ordering::Release);
             self.copy(head, len)?;
         }

@@ -204,7 +204,7 @@ fn equal<'z>(want: &Want<'_>, zones: &'z [ZoneView<'z>]) -> Option<&'z ZoneView<
 }
 
 impl Allocation {
-    /// The choice for `want`. `zones` can all be written; those that somebody resets or finishes are not among them.
+    /// The choice for `want`. All `zones` can be written; zones being reset or finished are not among them.
     pub fn choose(self, want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
         match self {
             Allocation::Zenfs { tokens } => zenfs(want, zones, room, tokens),
@@ -298,7 +298,7 @@ const SOON: std::ops::RangeInclusive<u8> = 2..=3;
 fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
     let all_dead = || zones.iter().filter(|view| view.is_free());
     let dead = || all_dead().max_by_key(|view| view.room).map(|view| Choice::Use(view.zone));
-    // Those are among the ones that could be emptied, which costs a reset.
+    // These zones are among those that could be emptied, which costs a reset.
     let empty = || (room.token && room.empty > all_dead().count() as u32).then_some(Choice::Open);
     let fresh = || if SOON.contains(&want.lifetime) { dead().or_else(empty) } else { empty().or_else(dead) };
     if want.log {

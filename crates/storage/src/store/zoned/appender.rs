@@ -129,7 +129,7 @@ impl ZonedAppender {
                 Ok(None) => self.leave_zone(),
                 Ok(Some(placed)) => self.placed(&placed),
                 Err(error) => {
-                    // The zone has ended; what is held back is still here, and goes to another one.
+                    // The zone has ended; the bytes held back are still here, and go to another one.
                     attempts += 1;
                     self.volume.end_zone(zone);
                     self.leave_zone();
@@ -236,8 +236,8 @@ impl ZonedAppender {
             self.leave_zone();
         }
         if seal && self.framed {
-            // Only now: who reads that the log is so long takes what is missing for damage. If a crash comes before this is in the
-            // metadata, the frames say it.
+            // Only now: once the metadata says that the log is so long, missing bytes count as damage. If a crash comes before this is in
+            // the metadata, the frames say it.
             self.note(true);
         }
         Ok(())

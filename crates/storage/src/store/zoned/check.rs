@@ -21,7 +21,7 @@ pub struct ZoneEntry {
     pub capacity: u64,
     /// Bytes up to the write pointer.
     pub written: u64,
-    /// Bytes of files that live; what was written beyond is dead.
+    /// Bytes of living files; all other written bytes are dead.
     pub live: u64,
     /// Resets since the drive got its first volume, as far as its metadata could be read whenever it was formatted again.
     pub resets: u64,
@@ -121,7 +121,7 @@ impl Volume {
             }
         }
         if self.check_alive("check").is_err() {
-            // What is not written down is no damage of what is.
+            // Facts that are not written down yet are no damage of those that are.
             return Ok(());
         }
         let state = self.state.lock();

@@ -32,7 +32,8 @@ pub enum Collection {
     Greedy,
     /// The one with the most to gain for what it costs, and unchanged for longest.
     CostBenefit,
-    /// The one with the most to gain for what it costs, whose living bytes will live on for longest: what dies soon is not worth moving.
+    /// The one with the most to gain for what it costs, whose living bytes will live on for longest: bytes that die soon are not worth
+    /// moving.
     Lifetime,
     /// Like ZenFS: when free space is below a fifth, the zone with the fewest living bytes among those written to their end, if its dead
     /// share is large enough; the less is free, the smaller a share is enough (`fs_zenfs.cc`, `GCWorker`). Waiting writers do not make it
@@ -213,7 +214,7 @@ impl Volume {
             return Err(error);
         }
         for Moved { cell, pieces } in &moved {
-            // Waits for readers of the old place; those that come later read the new one.
+            // Waits for readers of the old place; later readers read the new one.
             let mut content = cell.content.write();
             let old = std::mem::replace(&mut content.pieces, pieces.clone());
             let place = Place { sealed: true, length: content.written, ranges: content.ranges() };
@@ -336,7 +337,7 @@ impl Target<'_> {
         let about = &cell.about;
         let now = self.volume.state.lock().clock;
         let (lifetime, level, keys) = (about.lifetime, about.level, about.keys.as_ref());
-        // What outlived its expectation is taken to live as long again.
+        // A file that outlived its expectation is expected to live as long again.
         let death = about.death.max(now + now.saturating_sub(about.born));
         let life = death.saturating_sub(about.born);
         let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, life, keys })?;

@@ -333,7 +333,7 @@ impl MetadataHead {
 
     /// Whether `bytes`, of whole blocks, are a frame that ends in the last of them and gives a wrong length.
     pub(super) fn verify_shorter(&self, at: u64, mut bytes: Vec<u8>, block: usize) -> bool {
-        // What pads a frame is zeros.
+        // Frames are padded with zeros.
         let data = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         (data.max(HEAD).max(bytes.len() - block + 1)..=bytes.len()).any(|length| {
             // Less than what it gives, which is as long.

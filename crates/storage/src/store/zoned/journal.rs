@@ -348,7 +348,7 @@ impl Journal {
     }
 
     /// The log of a new volume, whose first [`Journal::roll`] goes into the first region that can be written. `Unsupported` if there is
-    /// none. What stands in the other one and cannot be emptied does not pass for newer.
+    /// none. Frames in the other region, if it cannot be emptied, do not pass for newer.
     pub(super) fn new(device: &Arc<dyn ZonedDevice>, layout: &Layout, volume: VolumeId) -> Result<Self> {
         let figures = JournalFigures::default();
         let (region, sequence) = match [Span::of(&**device, layout, 0)?, Span::of(&**device, layout, 1)?].each_ref().map(Span::broken) {
@@ -457,12 +457,12 @@ impl Journal {
         (self.end, self.durable) = (frame.len() as u64, frame.len() as u64);
         self.figures.snapshots += 1;
         self.figures.padding += (frame.len() - HEAD - snapshot.len()) as u64;
-        // The new region counts already; what cannot be emptied now is met again at the next change of regions.
+        // The new region counts already; zones that cannot be emptied now are met again at the next change of regions.
         drop(self.empty(self.layout.region(from)));
         Ok(())
     }
 
-    /// The zones of both regions that are not empty: what [`Journal::roll`] or [`Journal::erase`] would reset now, each once. Asked before,
+    /// The zones of both regions that are not empty, each once: [`Journal::roll`] or [`Journal::erase`] would reset them now. Asked before,
     /// so that the snapshot can count these resets.
     pub(super) fn to_empty(&self) -> Result<Vec<u32>> {
         let zones = self.layout.first..self.layout.data();

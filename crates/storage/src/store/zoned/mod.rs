@@ -228,8 +228,8 @@ impl ZonedStore {
     }
 
     /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged, locked
-    /// ([`StoreError::is_locked`]) if it is open already. One whose metadata cannot be written opens for reading; what would change it
-    /// says why it cannot.
+    /// ([`StoreError::is_locked`]) if it is open already. A volume whose metadata cannot be written opens for reading; calls that would
+    /// change it say why they cannot.
     pub fn open(device: Arc<dyn ZonedDevice>, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         Self::start(recover::open(&device, options)?, drive)
@@ -293,7 +293,7 @@ impl ZonedStore {
         self.volume.check()
     }
 
-    /// Resets dead zones that are due, and collects if space is short: what the thread does, for a store without one.
+    /// Resets dead zones that are due, and collects if space is short, like the thread; for a store without one.
     pub fn tidy(&self) -> Result<()> {
         self.volume.tidy()
     }

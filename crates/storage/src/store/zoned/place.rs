@@ -121,8 +121,8 @@ impl State {
         dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
     }
 
-    /// One more file is written into the zone. True if it is the first: then the zone is for what is like it. A table beside logs is noted:
-    /// what is written there is frames no more.
+    /// Counts one more file that is written into the zone. True if it is the first: the zone gets its lifetime and level. A table beside
+    /// logs is noted: the zone no longer holds frames only.
     fn settle(&mut self, zone: u32, want: &Want<'_>) -> bool {
         let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else {
             return false;
@@ -194,7 +194,7 @@ impl Volume {
     pub(super) fn acquire(&self, want: &Want<'_>) -> Result<u32> {
         let zone = self.choose(want)?;
         if !want.log && self.state.lock().zones.get(zone as usize).is_some_and(|slot| slot.mixing) {
-            // Whoever reads a log there after a crash must not take a table for damage.
+            // A reader of a log there after a crash must not take a table for damage.
             if let Err(error) = self.commit_durably() {
                 self.leave(zone, want.moving);
                 return Err(error);
@@ -219,7 +219,7 @@ impl Volume {
             let views = state.views(want, policy.wants_tenants());
             let room = state.room(want, max_active, reserve);
             let choice = policy.choose(want, &views, room);
-            // What cannot be emptied comes to lie beside something else only when all else has failed.
+            // Data that cannot be moved away comes to lie beside other data only when all else has failed.
             let may_share = want.moving || hopeless || places(max_active).is_some_and(|places| places < FEW);
             let fallback = closest(want, &views).filter(|fallback| may_share || !fallback.pinned);
             drop(views);
@@ -366,8 +366,8 @@ impl Volume {
         self.room.notify_all();
     }
 
-    /// Finishes a zone: what it is then, or if the drive does not do it (`Err`), what the drive has made of it. One that became read-only
-    /// or offline holds no active place; only of one of which nothing is known that has to be assumed.
+    /// Finishes a zone and returns its new condition; `Err` with its condition if the drive does not finish it. A zone that became
+    /// read-only or offline no longer counts as active; one whose state is unknown has to be counted.
     fn finished(&self, zone: u32) -> std::result::Result<Condition, Condition> {
         let Err(_) = self.device.finish(zone) else { return Ok(Condition::Full) };
         let found = self.device.report(zone, 1).ok().and_then(|found| found.first().map(|zone| zone.state));
@@ -414,7 +414,7 @@ impl Volume {
             let reset = |zone: u32| {
                 let state = match self.device.reset(zone) {
                     Ok(()) => Some(ZoneState::Empty),
-                    // What is left of the zone, only the drive knows.
+                    // Only the drive knows the zone's present state.
                     Err(_) => self.device.report(zone, 1).ok().and_then(|found| found.first().map(|zone| zone.state)),
                 };
                 if let Some(head) = self.heads.get(zone as usize).filter(|_| state == Some(ZoneState::Empty)) {
@@ -439,7 +439,7 @@ impl Volume {
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
             state.figures.log_resets += u64::from(note.lifetime == SHORT);
             state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
-            // Not for those that stay: who waits would be woken for nothing, again and again.
+            // Not for zones that stay: waiting writers would be woken for nothing, again and again.
             state.stir();
         }
         self.room.notify_all();

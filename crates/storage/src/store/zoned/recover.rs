@@ -223,7 +223,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
         }
     }
     volume.keep_to_places(&cut);
-    // Who changes anything is told why it cannot be; who reads has no use for it.
+    // Writers are told why they cannot change anything; readers have no use for it.
     drop(if found.torn { volume.checkpoint() } else { volume.commit_durably() });
     volume.reset_due();
     Ok(volume)
@@ -247,8 +247,8 @@ struct Frame {
     at: u64,
 }
 
-/// So many bytes of a log were durable. If a zone of it is lost (`lost`), all that the frames cover: what stands behind a gap may have
-/// been, too.
+/// Bytes of a log that were durable. If a zone of it is lost (`lost`), all bytes that the frames cover: those behind a gap may have been
+/// durable, too.
 fn durable(record: &Record, frames: &[Frame], lost: bool) -> u64 {
     let said = |frame: &Frame| if lost { frame.head.offset + u64::from(frame.head.length) } else { frame.head.synced };
     let sealed = if record.place.sealed { record.place.length } else { 0 };

@@ -361,7 +361,8 @@ impl Volume {
     fn outcome<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.dead.get_or_init(|| error.to_string());
-            // Who found the volume alive under this lock waits by now, and is woken. The journal may be held, which comes before it.
+            // Writers that found the volume alive under this lock wait by now, and are woken. The journal may be held, which comes before
+            // it.
             drop(self.state.lock());
             self.room.notify_all();
         }

@@ -8,7 +8,7 @@ const CHUNK: usize = 16 << 10;
 /// A chunk of zeros, which all zones share: files that are only about lengths take no memory.
 static ZEROS: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(vec![0; CHUNK]));
 
-/// Bytes from the start of a zone. What was never written is not kept; who reads knows how far the data goes.
+/// Bytes from the start of a zone. Bytes that were never written are not kept; readers know how far the data goes.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     chunks: Vec<Arc<Vec<u8>>>,
@@ -30,7 +30,7 @@ impl Content {
                 self.chunks.push(Arc::new(Vec::with_capacity(CHUNK)));
             }
             let chunk = Arc::make_mut(&mut self.chunks[index]);
-            // What a torn write left behind the pointer is written over.
+            // Bytes of a torn write behind the pointer are written over.
             chunk.truncate(inside);
             chunk.extend_from_slice(now);
             at += now.len();

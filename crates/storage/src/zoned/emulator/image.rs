@@ -139,8 +139,9 @@ pub(super) fn this_boot(path: &Path) -> io::Result<Boot> {
 }
 
 impl Image {
-    /// Makes both files, which must not exist. The states come first, and first of them what says whose they are: who dies in between
-    /// leaves an empty file, which is in nobody's way, or states without bytes, which [`is_image`] knows. Errors name their file.
+    /// Makes both files, which must not exist. The states come first, and of them first the part that identifies them: a process that dies
+    /// in between leaves an empty file, which is in nobody's way, or states without bytes, which [`is_image`] knows. Errors name their
+    /// file.
     pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
         let of = |path: &Path| {
             let name = path.display().to_string();
@@ -209,7 +210,7 @@ impl Image {
             image.write_record(zone, &record, durable)?;
             zones.push((record, durable));
         }
-        // Only now: what the records said before must not be taken for something that this boot wrote.
+        // Only now: earlier records must not be taken for something that this boot wrote.
         image.states.sync_data()?;
         write_boot(&image.states, boot)?;
         image.states.sync_data()?;
@@ -254,8 +255,8 @@ impl Image {
     }
 }
 
-/// Writes the states of a new drive. What [`are_states`] goes by comes first, so that they can be replaced if this is all there is, and the
-/// header last: without it there is no drive.
+/// Writes the states of a new drive. The part by which [`are_states`] recognises them comes first, so that they can be replaced if this is
+/// all there is, and the header last: without it there is no drive.
 fn fill(states: &File, geometry: &Geometry, records: &[Record], boot: &Boot) -> io::Result<()> {
     write_boot(states, boot)?;
     for (zone, record) in (0..).zip(records) {
