@@ -9,7 +9,7 @@ use std::fmt;
 
 /// A spec's settings.
 pub struct Asked {
-    /// The database; what the spec does not state has SinterDB's default.
+    /// The database; settings that the spec does not state have SinterDB's defaults.
     pub database: DbSettings,
     /// The families in the spec's order, by name; likewise.
     pub families: Vec<(String, FamilySettings)>,

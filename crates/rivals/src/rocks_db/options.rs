@@ -59,7 +59,7 @@ pub fn choose(asked: &Asked, cache: Option<&Cache>) -> Outcome<Chosen> {
     }
     let ours = asked.stated.iter().filter(|stated| OURS.contains(&stated.entry.key.as_str()));
     chosen.ignored.extend(ours.map(|stated| format!("{stated}: RocksDB has no such setting, or not through its C interface")));
-    // Tickers without timers: what the account needs, and nothing that costs clock reads.
+    // Tickers without timers: all that the account needs, and nothing that costs clock reads.
     chosen.database.enable_statistics();
     chosen.database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     if asked.database.max_background_jobs == 0 {
@@ -246,7 +246,7 @@ fn codec(codec: Codec) -> Outcome<DBCompressionType> {
     })
 }
 
-/// A count as RocksDB's `int`; what is too large for one is as good as its largest.
+/// A count as RocksDB's `int`; larger numbers become its largest.
 fn int(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
