@@ -319,7 +319,7 @@ impl Cache {
             self.shrink_packed(&mut self.below.lock());
         }
         self.plain_capacity.fetch_min(plain, Relaxed);
-        // What is evicted may move into room that is free already, and at no time is more taken than there is.
+        // Evicted parts may move into space that is free already; at no time is more taken than the budget.
         loop {
             let mut left = Vec::new();
             let fits = self.make_room(&mut self.clock.lock(), 0, BATCH, &mut left);
@@ -400,7 +400,7 @@ impl Cache {
         self.packs() && self.below.lock().packed.holds((table.number(), slot))
     }
 
-    /// Takes a packed block out: whoever asks for it unpacks it and keeps it ([`Cache::keep`]).
+    /// Takes a compressed block out: the caller decompresses it and keeps it ([`Cache::keep`]).
     pub fn take_packed(&self, table: &dyn Slots, slot: u32) -> Option<Packed> {
         if self.packed_capacity() == 0 {
             return None;
@@ -431,7 +431,7 @@ impl Cache {
     /// another reader was faster, or if the lock is not to be had soon.
     pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
         let mut left = Vec::new();
-        // Whoever has the lock may have lost the processor: a part that is not kept costs less than the wait for it.
+        // The holder of the lock may have lost the processor: a part that is not kept costs less than the wait for it.
         let Some(mut clock) = self.clock.try_lock_for(PATIENCE) else { return };
         if table.is_closed() || slot.0.load().is_some() {
             return;
@@ -474,8 +474,8 @@ impl Cache {
         self.packed_used.store(below.packed.bytes(), Relaxed);
     }
 
-    /// Evicts until `bytes` more fit, or until parts of `most` bytes have gone; false if more may have to go. Those that matter below are
-    /// added to `left`.
+    /// Evicts until `bytes` more fit, or until parts of `most` bytes were evicted; false if more may have to be. Evicted parts that the
+    /// compressed part may keep are added to `left`.
     fn make_room(&self, clock: &mut Clock, bytes: u64, most: u64, left: &mut Vec<Victim>) -> bool {
         // Readers may give lives back while we take them: after a few rounds they no longer help.
         let mut mercy = clock.list.len() * usize::from(Part::Index.lives() + 1);
@@ -505,8 +505,8 @@ impl Cache {
         evicted < most
     }
 
-    /// Packs what was evicted, outside of all locks, and keeps it packed or notes that it is gone. What `entered` its slot is not kept
-    /// packed any more.
+    /// Compresses evicted blocks, outside of all locks, and keeps them so or notes that they are gone. A block that `entered` its slot is
+    /// no longer kept compressed.
     fn demote(&self, left: Vec<Victim>, entered: Option<(u64, u32)>) {
         let packs = self.packs();
         if left.is_empty() && !packs {

@@ -104,7 +104,8 @@ impl CpuRoom {
         CpuRoom { limits: None, cpus: AtomicU64::new(cpus.to_bits()), idle: AtomicU64::new(idle.to_bits()), last: Mutex::new(None) }
     }
 
-    /// Processors that this process may use, at least a hundredth: those it may run on, or the tightest quota, which may be a fraction.
+    /// Number of processors that this process may use, at least a hundredth: those that it may run on, or the tightest quota, which may be
+    /// a fraction.
     pub fn cpus(&self) -> f64 {
         f64::from_bits(self.cpus.load(Ordering::Relaxed))
     }

@@ -328,7 +328,7 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
 fn parse_cpu(line: &str) -> Option<CpuTicks> {
     let (name, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
     let cpu = name.parse().ok()?;
-    // User, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in the first already.
+    // User, nice, system, idle, iowait, irq, softirq, steal; further numbers are counted in the first already.
     let ticks: Vec<u64> = ticks.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
     let idle = ticks.get(3)?.saturating_add(*ticks.get(4).unwrap_or(&0));
     Some(CpuTicks { cpu, idle, total: ticks.iter().fold(0, |sum, n| sum.saturating_add(*n)) })

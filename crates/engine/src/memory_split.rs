@@ -88,8 +88,8 @@ impl MemorySplit {
         self.memtables
     }
 
-    /// Bytes for the cache while memtables hold so many. Those that are larger than they are to be keep their bytes until they are flushed,
-    /// but indexes and filters need their share meanwhile.
+    /// Bytes for the cache while memtables hold so many. Memtables larger than planned keep their bytes until they are flushed, but indexes
+    /// and filters need their share meanwhile.
     pub fn cache(&self, held: u64) -> u64 {
         self.budget.saturating_sub(self.memtables.max(held)).max(self.budget / FLOOR)
     }

@@ -1,4 +1,4 @@
-//! Hints to the processor: what will be needed soon. Misses that are asked for together take the time of one.
+//! Hints to the processor: data that will be needed soon. Misses that are asked for together take the time of one.
 
 /// Bytes that a processor loads at once.
 const LINE: usize = 64;

@@ -101,8 +101,8 @@ impl Drop for Bytes {
     }
 }
 
-/// Gives the system what lies free between slots in use, where slots were given back since the last time. Whoever needs it again pays for
-/// new pages, so this is for a cache that has become smaller.
+/// Gives the system the memory between slots in use, where slots were given back since the last time. Using it again costs new pages, so
+/// this is for a cache that has become smaller.
 pub fn trim() {
     for (number, class) in SLABS.iter().enumerate() {
         let size = slot_size(number);

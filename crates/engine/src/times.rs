@@ -20,7 +20,7 @@ pub const MAX_BYTES_IN_TABLE: usize = 1024;
 /// A sequence number and a unix time in seconds.
 pub type Sample = (Seq, u64);
 
-/// A moment in the past, as a number and as a time: what was written at or before it.
+/// A moment in the past, as a number and as a time: it covers entries written at or before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// Numbers up to this one; 0: none is known to be so old.
@@ -156,11 +156,11 @@ impl TimeMap {
     }
 
     /// Drops samples whose neighbours lie within a gap of one part in `parts` of its age. Another call drops nothing more, and neither does
-    /// building the map again from its samples, oldest first: what a gap may be only grows.
+    /// building the map again from its samples, oldest first: the allowed gap only grows.
     fn thin(&mut self, parts: u64) {
         let samples = &mut self.samples;
         let (Some(newest), Some(now)) = (samples.len().checked_sub(1), samples.last().map(|sample| sample.1)) else { return };
-        // Those that stay gather at the end.
+        // Samples that stay gather at the end.
         let mut kept = newest;
         for i in (1..newest).rev() {
             let (before, after) = (samples[i - 1].1, samples[kept].1);

@@ -51,8 +51,8 @@ pub(super) struct Below {
     pub ghosts: Queue<()>,
 }
 
-/// One block in so many is watched after it left the cache, chosen by the hash of its name: what happens to these happens to all
-/// (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015), and the others cost nothing.
+/// One block in so many is watched after it left the cache, chosen by the hash of its name: the watched blocks stand for all (Waldspurger
+/// et al., "Efficient MRC Construction with SHARDS", FAST 2015), and the others cost nothing.
 pub(super) const WATCHED: u64 = 8;
 
 /// A block is one of those that are watched.

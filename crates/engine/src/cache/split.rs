@@ -1,14 +1,13 @@
-//! How many bytes of the cache are for packed blocks: as many as save time, by what was measured.
+//! Decides how many bytes of the cache are for compressed blocks: as many as save time, by measurements.
 //!
-//! A byte that moves to packed blocks holds `1 / ratio` bytes of data instead of one. What the `1 / ratio - 1` more would have held are the
-//! blocks that left the cache last: a list of their names (ghosts, as in ARC; Megiddo and Modha, FAST 2003) tells how often one of them
-//! was read again, each time at the cost of a miss instead of an unpacking. On the other side stand the blocks that would be packed instead
-//! of at hand: the CLOCK spares what was used since it last came by, so that the rate at which it does tells how often the blocks
-//! of a byte would have to be unpacked. (That is the mean over all blocks where the coldest would go, so the cost is rather
-//! overestimated.) Both are nanoseconds of readers per second, and bytes move while one is clearly larger than the other.
+//! A byte that moves to compressed blocks holds `1 / ratio` bytes of data instead of one. The `1 / ratio - 1` bytes more would hold the
+//! blocks that left the cache last: a list of their names (ghosts, as in ARC; Megiddo and Modha, FAST 2003) tells how often one of them was
+//! read again, each time at the cost of a miss instead of an unpacking. On the other hand, blocks would be compressed that are at hand now:
+//! the CLOCK spares a block that was used since it last came by, and the rate at which it does tells how often the blocks of a byte would
+//! have to be unpacked. (That is the mean over all blocks where the coldest would go, so the cost is rather overestimated.) Both are
+//! nanoseconds of readers per second, and bytes move while one is clearly larger than the other.
 //!
-//! Where a miss costs no more than an unpacking, because the page cache has the data, nothing can be gained, and the part shrinks to
-//! nothing.
+//! If a miss costs no more than an unpacking, because the page cache has the data, nothing can be gained, and the part shrinks to nothing.
 
 use super::{Cache, Signals};
 use crate::settings::CompressedCache;
@@ -62,7 +61,7 @@ pub struct Decision {
 pub fn decide(o: &Observed) -> Decision {
     let seconds = o.seen.at_ns as f64 / 1e9;
     let came = (o.seen.misses + o.seen.unpacked).saturating_mul(BLOCK);
-    // What came in since says no more than of as many bytes.
+    // The measurements since are good for a step of no more bytes than came in.
     let step = (o.capacity / STEPS).min(came);
     let ratio = if o.seen.plain_bytes > 0 { o.seen.packed_bytes as f64 / o.seen.plain_bytes as f64 } else { 1.0 };
     let more = step as f64 * (1.0 / ratio.max(0.01) - 1.0).max(0.0);

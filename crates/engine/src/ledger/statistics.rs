@@ -112,7 +112,7 @@ impl Statistics {
         self.add_all(&[(ticker, n)]);
     }
 
-    /// Adds one to a ticker; what the thread's place has counted of it by then.
+    /// Adds one to a ticker; returns the count of the thread's own slot so far.
     pub(crate) fn count(&self, ticker: Ticker) -> u64 {
         let slot = slot();
         add(&self.counters(slot).0[ticker as usize], slot, 1)

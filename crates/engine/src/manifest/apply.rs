@@ -79,7 +79,7 @@ impl Version {
         Ok(next)
     }
 
-    /// Takes tables out of their runs; those that have somewhere to go are added to `coming`.
+    /// Takes tables out of their runs; tables that move elsewhere are added to `coming`.
     fn take_out(
         &mut self,
         mut leaving: HashMap<u64, (Place, Option<Place>)>,

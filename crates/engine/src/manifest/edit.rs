@@ -59,7 +59,7 @@ pub struct TableChange {
     pub change: Change,
 }
 
-/// A store beside the primary one. Whoever does not know of it takes its tables for lost.
+/// A store beside the primary one. A reader that does not know of it takes its tables for lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownTier {
     /// Temperature of the tables that the store holds.

@@ -89,7 +89,7 @@ impl ManifestLog {
         Ok(())
     }
 
-    /// A sync failed, of the last edit or of names: what a later open will find is not known, and no later sync can be believed.
+    /// A sync failed, of the last edit or of names: the result of a later open is not known, and no later sync can be believed.
     pub fn in_doubt(&self) -> bool {
         self.in_doubt
     }

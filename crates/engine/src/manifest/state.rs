@@ -123,8 +123,8 @@ impl State {
         Ok(())
     }
 
-    /// [`State::apply`] up to the point where nothing can fail any more; [`State::accept`] is the rest. What this costs depends on the
-    /// families that the edit names, not on how many there are.
+    /// [`State::apply`] up to the point where nothing can fail any more; [`State::accept`] is the rest. The cost depends on the families
+    /// that the edit names, not on how many there are.
     pub fn prepare(&self, edit: &Edit) -> Result<Prepared, String> {
         let touched: BTreeSet<u32> = edit.families().collect();
         let families = touched.iter().filter_map(|id| Some((*id, self.families.get(id)?.clone()))).collect();

@@ -33,7 +33,7 @@ pub struct Merge<C> {
     top: usize,
     /// The winner stands on an entry.
     standing: bool,
-    /// `FORWARD` or `BACKWARD`: what numbers are inverted with.
+    /// `FORWARD` or `BACKWARD`: mask with which numbers are inverted.
     flip: u64,
     /// Bytes that all keys begin with, which tell nothing: numbers are taken from behind them.
     shared: usize,
@@ -105,7 +105,7 @@ impl<C: Cursor> Merge<C> {
         self.standing = self.sources[self.top].valid();
     }
 
-    /// Plays all matches: who comes first to a match waits there.
+    /// Plays all matches: the first to come to a match waits there.
     fn build(&mut self) {
         self.losers.fill(UNPLAYED);
         for source in 0..self.sources.len() {

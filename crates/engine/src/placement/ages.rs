@@ -9,7 +9,7 @@ const PER_OCTAVE_LOG2: u32 = 2;
 /// Ages of 1 to [`MAX_SEQ`].
 pub const BUCKETS: usize = (MAX_SEQ.ilog2() as usize + 1) << PER_OCTAVE_LOG2;
 
-/// The bucket of an age. What is younger than one write counts as one write old.
+/// The bucket of an age. Entries younger than one write count as one write old.
 #[inline]
 pub fn bucket(age: u64) -> usize {
     let age = age.clamp(1, MAX_SEQ);

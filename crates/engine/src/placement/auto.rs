@@ -20,8 +20,8 @@ const SEEN: f64 = 2.0;
 /// Input of a review.
 #[derive(Debug)]
 pub struct Observed<'a> {
-    /// The newest sequence number in the tables. What memtables hold is younger and has no bytes yet: counted from its end, an age would
-    /// hold less than it will once they are flushed.
+    /// The newest sequence number in the tables. Entries of memtables are younger and have no bytes yet: counted from their end, an age
+    /// would hold less than it will once they are flushed.
     pub now: Seq,
     /// Data that may be kept on the fast tier.
     pub budget: TierBudget,
@@ -82,7 +82,7 @@ impl Auto {
     /// Chooses anew from what was counted and what the tables hold.
     pub fn review(&self, seen: &Observed<'_>) {
         let (reads, replaced) = self.heat.take();
-        // Before the lock: who plans a job waits for it, and many tables take their time.
+        // Before the lock: planners of jobs wait for it, and many tables take their time.
         let held = alive(seen.tables, seen.now);
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -96,7 +96,7 @@ impl Auto {
         }
         state.held = held;
         if state.held.total() < 1.0 {
-            // Nothing to choose about. What was known of other data says nothing any more.
+            // There is nothing to choose. Facts about other data no longer apply.
             state.verdict = Verdict::default();
             return;
         }

@@ -6,8 +6,7 @@
 //!    it is kept is never written to the slow tier. Reads and replacements each count if there are enough of them, and the larger age is
 //!    taken; without either the budget decides alone.
 //! 3. A choice stands until it is clearly wrong and was so several times in a row: over the budget by a twentieth, or short of a hundredth
-//!    of what is touched, or a third larger than it needs to be. What has sunk comes back up only by a merge, so it must not sink by
-//!    chance.
+//!    of the touches, or a third larger than it needs to be. Demoted data is promoted only by a merge, so it must not be demoted by chance.
 
 use super::ages::Ages;
 

@@ -146,7 +146,7 @@ pub fn alive(tables: &[Holding<'_>], now: Seq) -> Ages {
     for (sample, bytes) in &samples {
         keys.extend(sample.below(limit).iter().map(|key| (key, *bytes)));
     }
-    // Of each the newest version first.
+    // By key, the newest version first.
     keys.sort_by_key(|(key, _)| (key.hash, Reverse(key.seq)));
     keys.dedup_by_key(|(key, _)| key.hash);
     let each = ALL as f64 / limit as f64;

@@ -261,9 +261,9 @@ impl FamilySettings {
         preserve.max(preclude)
     }
 
-    /// For how long, seconds, entries keep their numbers on the last level; 0: not at all. What has lost its number cannot be told from
-    /// the newest that did, so an age may grow only as far as there are numbers: to twice of what it is. A little more is kept, because
-    /// times are known to a hundredth.
+    /// For how long, seconds, entries keep their numbers on the last level; 0: not at all. An entry that lost its number cannot be told
+    /// from the newest such entry, so an age may grow only as far as there are numbers: to twice its present value. A little more is kept,
+    /// because times are known to a hundredth.
     pub(crate) fn keeps_numbers_for(&self) -> u64 {
         let Preclude::Seconds(age) = self.preclude_last_level_data_seconds else { return self.window() };
         self.window().max(age.saturating_mul(2).saturating_add(age / 32))

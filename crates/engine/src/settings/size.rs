@@ -1,4 +1,4 @@
-//! Sizes, durations and compression lists as people write them. Every formatter is exact: what it prints parses back to the same value.
+//! Sizes, durations and compression lists as people write them. Every formatter is exact: its output parses back to the same value.
 
 use super::Codecs;
 use crate::codec::{Codec, Compression};

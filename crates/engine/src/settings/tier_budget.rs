@@ -19,7 +19,7 @@ impl Default for TierBudget {
 }
 
 impl TierBudget {
-    /// Fewer bytes hold no table; who writes them has left out the percent sign.
+    /// Fewer bytes hold no table: a smaller number lacks its percent sign.
     const LEAST: u64 = 64 << 10;
 
     /// The bytes that it allows of `data` bytes.

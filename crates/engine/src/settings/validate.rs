@@ -36,8 +36,8 @@ impl FamilySettings {
         finish(complaints)
     }
 
-    /// Leaves out what versions took that did not look for it, and what never had an effect: codecs of levels that the tree does not have,
-    /// dictionaries too small to be made. Who writes it is told; a database that has it stored still opens.
+    /// Leaves out codecs that never had an effect and that older versions accepted: codecs of levels that the tree does not have,
+    /// dictionaries too small to be made. A new setting of this kind is refused; a database that has it stored still opens.
     pub(super) fn leave_out_idle_codecs(&mut self) {
         let Codecs::Fixed(list) = &mut self.compression else { return };
         list.truncate(self.num_levels.max(1));

@@ -32,7 +32,7 @@ use std::sync::Arc;
 const PIECE: usize = 256 << 10;
 /// A block, which may have one entry more than its size asks for, stays below 4 GiB.
 const LARGEST_ENTRY: usize = 3 << 30;
-/// Bytes of samples per byte of dictionary: what zstd recommends.
+/// Bytes of samples per byte of dictionary, as zstd recommends.
 const SAMPLES_PER_DICTIONARY: usize = 100;
 /// Most bytes of samples that wait in memory.
 const MOST_SAMPLES: usize = 16 << 20;

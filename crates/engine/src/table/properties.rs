@@ -186,7 +186,7 @@ impl TableProperties {
             && self.tombstones == info.tombstones
             && self.merges == info.merges
             && self.range_tombstones == info.range_tombstones
-            // What an entry takes in a block beside key and value, its share of the block's head included.
+            // The bytes that an entry takes in a block beside key and value, its share of the block's head included.
             && self.raw_block_bytes <= info.raw_bytes.saturating_add(info.entries.saturating_mul(MOST_OVERHEAD))
             && self.largest_raw_block <= self.raw_block_bytes
             && self.raw_key_bytes.checked_add(self.raw_value_bytes) == Some(info.raw_bytes)

@@ -308,7 +308,7 @@ impl<C: Cursor> VisibleCursor<C> {
     fn resolve_backward(&mut self) -> Result<bool> {
         self.copy_key();
         self.operands.clear();
-        // What the versions met so far amount to: a value in `self.value`, or nothing, below the operands.
+        // Result of the versions met so far: a value in `self.value`, or nothing, below the operands.
         let mut has_base = false;
         let mut versions = 0;
         while self.inner.valid() && self.inner.key() == self.key {

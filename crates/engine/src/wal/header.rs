@@ -1,5 +1,5 @@
-//! The header of a log file: what it is and to whom it belongs. Its layout never changes, whatever the version says, so that an
-//! older program refuses a newer log instead of taking it for a torn one.
+//! The header of a log file: its kind and its owner. Its layout never changes, whatever the version says, so that an older program refuses
+//! a newer log instead of taking it for a torn one.
 
 use crate::checksum::{DbId, Salt};
 use crate::coding::Decoder;

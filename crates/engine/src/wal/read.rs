@@ -102,8 +102,8 @@ pub fn survey_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<(Lo
     Ok((survey_file(&*file, db, id)?, file))
 }
 
-/// Calls `visit` with offset and payload of each record that starts before `end`, in order, of the log that `survey` is about. Each is
-/// read and verified again: what is no longer there, or no longer the same, is `Corrupt`. Ends with the first error of `visit`.
+/// Calls `visit` with offset and payload of each record that starts before `end`, in order, of the log that `survey` is about. Each record
+/// is read and verified again: one that is missing now, or has changed, is `Corrupt`. Ends with the first error of `visit`.
 pub fn walk_log(
     file: &dyn ReadAt,
     survey: &LogSurvey,

@@ -13,8 +13,8 @@ pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
 /// maps each buffer anew, pages to fill cost a quarter of the processor time of records of 2 MB.
 const KEEP_BUFFER: usize = 4 << 20;
 
-/// Writes one log file. After a failed append or sync it refuses everything (but for a sync after an append that found no space): what the
-/// medium then holds is not known, and a second try could acknowledge bytes that the first one lost.
+/// Writes one log file. After a failed append or sync it refuses everything (but for a sync after an append that found no space): the
+/// content of the medium is then unknown, and a second try could acknowledge bytes that the first one lost.
 pub struct LogWriter {
     out: Box<dyn Appender>,
     id: FileId,

@@ -28,7 +28,7 @@ pub(super) struct Entry<'a> {
 /// Structs that are cut into their members, because some members have an equivalent.
 const STRUCTS: [&str; 3] = ["compression_opts", "bottommost_compression_opts", "compaction_options_universal"];
 
-/// The sections of a text; what is wrong goes to `complaints`.
+/// The sections of a text; errors go to `complaints`.
 pub(super) fn sections<'a>(text: &'a str, complaints: &mut Vec<String>) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     if text.len() > TEXT_MAX {

@@ -82,8 +82,8 @@ impl OptionsFile {
         reading.finish()
     }
 
-    /// Options that were applied otherwise than they are written, those that somebody set and that change nothing, then the unknown ones:
-    /// what a user should be told, one line each.
+    /// Report for the user, one line per option: options that were applied differently from what is written, options that somebody set and
+    /// that change nothing, then the unknown ones.
     pub fn report(&self) -> Vec<String> {
         let entry = |e: &OptionEntry| format!("line {}: [{}] {} = {}", e.line, e.section, e.key, super::size::shorten(&e.value));
         let quiet = self.without_effect.iter().filter(|w| !w.at_default).map(|w| format!("{}: no effect: {}", entry(&w.entry), w.why));
