@@ -165,7 +165,7 @@ pub struct Hint {
     pub expected_bytes: u64,
     /// Write past the page cache, where the medium can.
     pub direct: bool,
-    /// Tables through the page cache: start writing to the medium every so many bytes; 0: leave it to the final sync.
+    /// For tables through the page cache, bytes after which writing to the medium starts each time; 0: leave it to the final sync.
     pub writeback_bytes: u64,
 }
 

@@ -28,7 +28,7 @@ struct Names {
     /// For names changed since the last sync: their earlier states, the durable one first.
     pending: BTreeMap<FileId, Vec<Option<Cell>>>,
     capacity: Option<u64>,
-    /// Zeros are written ahead of logs, up to a multiple of so many bytes; 0: none are.
+    /// Zeros are written ahead of logs up to a multiple of this, bytes; 0: none are.
     ahead: u64,
 }
 

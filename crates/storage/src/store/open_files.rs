@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A quarter of the descriptors of a process, and so many at least, are left to all that is no file of this list.
+/// A quarter of the descriptors of a process, and at least this number, are left to everything but files of this list.
 const RESERVE: u64 = 32;
 /// The list is no shorter than this, however few descriptors there are.
 const LEAST: u64 = 8;

@@ -208,7 +208,7 @@ impl Store for Tiers {
         Err(StoreError::file("open", id, io::ErrorKind::NotFound.into()))
     }
 
-    /// From every store that has it: a copy left in one of them would not be deleted.
+    /// Deletes the file from every store that has it: a copy left in one of them would bring it back.
     fn delete(&self, id: FileId) -> Result<()> {
         let mut outcome = Err(StoreError::file("delete", id, io::ErrorKind::NotFound.into()));
         for member in self.holders(id).collect::<Vec<_>>() {

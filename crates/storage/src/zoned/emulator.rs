@@ -43,7 +43,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// True if the call may change what is on the drive, or what of it is durable.
+    /// True if the call may change the bytes on the drive, or how many of them are durable.
     pub fn mutates(&self) -> bool {
         self.operation != "read"
     }
@@ -100,7 +100,7 @@ struct Lane {
     owed: Owed,
 }
 
-/// States of all zones, and what of them is durable (in a file).
+/// States of all zones, and their durable part (in a file).
 struct States {
     rules: Rules,
     durable: Vec<Durable>,

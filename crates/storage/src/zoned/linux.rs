@@ -49,7 +49,7 @@ fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Bytes of so many sectors.
+/// Converts sectors to bytes.
 fn bytes_of(sectors: u64) -> io::Result<u64> {
     sectors.checked_mul(SECTOR).ok_or_else(|| invalid("a number of sectors that no drive has"))
 }
@@ -216,7 +216,7 @@ impl LinuxDevice {
         self.geometry.check_zones(operation, zone, 1)?;
         let mut known = self.zones[zone as usize].lock();
         let result = sys::manage(&self.direct.file, what, self.sector(zone), self.zone_sectors());
-        // The drive knows the outcome.
+        // On success and failure alike, the drive tells the zone's new state.
         let now = self.ask(zone).map_err(|e| ZoneError::io(operation, Some(zone), e));
         match (result, now) {
             (Err(e), now) => {

@@ -285,7 +285,7 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// Empties a zone. A power cut before the next [`ZonedDevice::flush`] may undo it.
     fn reset(&self, zone: u32) -> Result<()>;
 
-    /// Makes a zone full. Drives fill the rest of it, which takes as long as writing.
+    /// Makes a zone full. Drives fill its rest, which takes as long as writing.
     fn finish(&self, zone: u32) -> Result<()>;
 
     /// Opens a zone explicitly: the drive does not close it by itself.

@@ -41,7 +41,7 @@ fn refuses(e: &io::Error) -> bool {
 }
 
 impl StreamWriter {
-    /// For a device of which the kernel says that it has so many streams.
+    /// A writer for a device that has `count` streams by the kernel.
     pub(super) fn new(count: u64) -> Self {
         StreamWriter::with(count, ring)
     }

@@ -97,7 +97,7 @@ pub struct ZoneView<'a> {
     pub level: u8,
     /// Bytes that can still be written.
     pub room: u64,
-    /// Bytes of living files; 0: all in it is dead.
+    /// Bytes of living files; 0: everything in the zone is dead.
     pub valid: u64,
     /// Files being written into it.
     pub writers: u32,
@@ -112,7 +112,7 @@ pub struct ZoneView<'a> {
 }
 
 impl ZoneView<'_> {
-    /// Nothing in it lives and nobody writes it: it may take anything.
+    /// Nothing in the zone lives and nobody writes it: it may take any file.
     pub(super) fn is_free(&self) -> bool {
         self.valid == 0 && self.writers == 0
     }
@@ -146,7 +146,7 @@ pub struct Room {
     pub token: bool,
     /// Zones that are empty, or could be after a reset.
     pub empty: u32,
-    /// Zones for files, all of them.
+    /// Number of zones for files.
     pub zones: u32,
 }
 

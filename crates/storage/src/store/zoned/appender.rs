@@ -115,7 +115,7 @@ impl ZonedAppender {
         self.volume.leave(zone, false);
     }
 
-    /// Writes what is held back: all of it, or as much as fills blocks.
+    /// Writes the bytes that are held back: all, or as many as fill blocks.
     fn write_out(&mut self, all: bool) -> Result<()> {
         let mut attempts = 0;
         loop {

@@ -35,7 +35,7 @@ fn size(record: &Record) -> usize {
     size_of(record.place.ranges.len())
 }
 
-/// The most that the record of a file in so many ranges takes.
+/// Upper bound of a record's bytes for a file with this number of ranges.
 pub(super) fn size_of(ranges: usize) -> usize {
     let created = 1 + 9 + 2 + 4 + 16 + 1 + 2 * (1 + KEY_PREFIX);
     created + 1 + 9 + 1 + 8 + 4 + 20 * ranges
@@ -89,7 +89,7 @@ impl Catalog {
         FACTS + ZONE_BYTES * self.zones.len() + self.file_bytes
     }
 
-    /// All of it, with the facts of the drive for which it is made.
+    /// A snapshot of the metadata, with the facts of the drive for which it is made.
     pub(super) fn snapshot(&self, geometry: &Geometry, region_zones: u32) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.snapshot_bytes());
         for fact in facts(geometry, region_zones) {

@@ -194,7 +194,7 @@ impl Volume {
         complaints.extend(counted.into_iter().map(|((zone, id), bytes)| format!("zone {zone} does not count {bytes} bytes of {id}")));
     }
 
-    /// The drive's states and write pointers are those that are counted with, and no more zones are active than may be.
+    /// The drive's states and write pointers agree with those in memory, and no more zones are active than may be.
     fn check_drive(&self, complaints: &mut Vec<String>) -> Result<()> {
         let found = self.device.report(0, self.device.geometry().zones).map_err(|e| failed("report", e))?;
         let state = self.state.lock();
@@ -211,7 +211,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The frames of logs that are not being written say what is known of them.
+    /// The frames of logs that are not being written agree with the metadata of these logs.
     fn check_logs(&self, complaints: &mut Vec<String>) -> Result<()> {
         let (catalog, slots, cells) = {
             let state = self.state.lock();

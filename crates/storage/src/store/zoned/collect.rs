@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Bytes that are copied at once.
 const COPY: usize = 1 << 20;
 
-/// A zone is worth emptying if at least this part of it is dead: one in so many bytes.
+/// A zone is worth emptying if at least one byte in so many is dead.
 pub(super) const WORTH: u64 = 32;
 
 /// Zones in which the same copy may fail before it is given up.
@@ -58,7 +58,7 @@ pub struct Victim {
     pub full: bool,
     /// Bytes that the host has written since the zone was written last.
     pub age: u64,
-    /// Bytes that the host will have written when what lives in it is dead, on average.
+    /// Bytes that the host will write until the files in the zone die, on average.
     pub left: u64,
 }
 
@@ -166,7 +166,7 @@ impl State {
 }
 
 impl Volume {
-    /// Empties one zone; false if there is none worth it, or nowhere to put what lives in it.
+    /// Empties one zone; false if none is worth it, or its living bytes have nowhere to go.
     pub(super) fn collect(&self) -> Result<bool> {
         self.check_alive("collect")?;
         let (zone, cells) = {

@@ -31,7 +31,7 @@ pub(super) struct Layout {
     pub(super) zones: u32,
 }
 
-/// A region has at least so many blocks.
+/// Least number of blocks of a region.
 const BLOCKS_LEAST: u64 = 32;
 
 /// A region can hold one file per so many bytes of the drive, up to [`FILES_MOST`].
@@ -40,7 +40,7 @@ const FILE_LEAST: u64 = 32 << 10;
 /// Number of files that a region can hold however small the drive's zones are, as long as they fit on it.
 const FILES_MOST: u64 = 16_384;
 
-/// A table crosses from a zone into the next, or the collector moved a part of it.
+/// Ranges expected per table: it crosses from a zone into the next, or the collector moved a part of it.
 const FILE_RANGES: usize = 2;
 
 impl Layout {
@@ -157,14 +157,14 @@ impl Span {
         total
     }
 
-    /// The offline zone, if what was written may have gone on in it.
+    /// The offline zone, if the written bytes may have gone on in it.
     fn lost(&self) -> Option<u32> {
         let ends = |zone: &Zone| zone.state != ZoneState::ReadOnly && zone.written < zone.capacity;
         let end = self.zones.iter().find(|(_, zone)| zone.state == ZoneState::Offline || ends(zone));
         end.filter(|(_, zone)| zone.state == ZoneState::Offline).map(|(number, _)| *number)
     }
 
-    /// A zone of it that the drive gave up: it cannot be emptied and written from its start.
+    /// A zone of the region that the drive gave up: it cannot be emptied and written from its start.
     fn broken(&self) -> Option<(u32, &'static str)> {
         self.zones.iter().find_map(|(number, zone)| match zone.state {
             ZoneState::ReadOnly => Some((*number, "read-only")),

@@ -219,8 +219,8 @@ impl ZonedStore {
         recover::fit_on(device, options, files)
     }
 
-    /// [`ZonedStore::format`] of a drive on which nothing is lost by that: an empty one, or one with a volume without files. Any other is
-    /// left as it is: `AlreadyExists`, with what is on it.
+    /// [`ZonedStore::format`] of a drive that holds nothing to lose: an empty one, or one with a volume without files. Any other is left as
+    /// it is: `AlreadyExists`, with a note of its content.
     pub fn format_unused(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         recover::check_unused(&device)?;

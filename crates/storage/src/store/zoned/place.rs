@@ -30,7 +30,7 @@ const FEW: u32 = 4;
 /// The lifetime of logs.
 const SHORT: u8 = 2;
 
-/// The lifetime of manifests: nothing is known of it, but it is long.
+/// The lifetime of manifests: unknown, but long.
 const PINNING: u8 = 0;
 
 impl Want<'_> {
@@ -114,7 +114,7 @@ impl State {
         if spare { empty.min_by_key(wear) } else { empty.min() }
     }
 
-    /// The dead zone to use again, of those that hold an active place if so wanted: the one of which least is unwritten.
+    /// The dead zone to use again, the one with least unwritten; if `active`, only one that is active.
     fn next_dead(&self, active: bool) -> Option<u32> {
         let dead =
             (0u32..).zip(&self.zones).filter(|(_, slot)| slot.is_dead() && !slot.stuck && (!active || slot.condition != Condition::Full));
@@ -144,7 +144,7 @@ impl State {
     }
 }
 
-/// Zones of files that may be active; `None`: all of them.
+/// Zones of files that may be active; `None`: no limit.
 fn places(max_active: Option<u32>) -> Option<u32> {
     max_active.map(|limit| limit.saturating_sub(METADATA_PLACES).max(1))
 }
@@ -162,7 +162,7 @@ fn left(want: &Want<'_>, reserve: u32) -> u32 {
 /// An open zone to fall back to.
 struct Fallback {
     zone: u32,
-    /// A manifest and something else would lie in it.
+    /// A manifest and another file would lie in the zone.
     pinned: bool,
 }
 
@@ -264,7 +264,7 @@ impl Volume {
         }
     }
 
-    /// True if the dead zone can be written on as it is, because less than half of it is written; else it is reset.
+    /// True if the dead zone can be written on without a reset, because less than half of it is written; else it is reset.
     fn revive(&self, state: &mut MutexGuard<'_, State>, zone: u32) -> bool {
         let spacious = state.zones.get(zone as usize).is_some_and(|slot| slot.room() * 2 > slot.capacity);
         if !spacious {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Bytes that are read at once while logs are looked for.
 const WINDOW: usize = 1 << 20;
 
-/// A volume needs so many zones beside its metadata to be opened.
+/// Zones beside its metadata that a volume needs to be opened.
 const ZONES_LEAST: u32 = 3;
 
 /// Zones for files that a volume to be made needs. A log, a manifest and the one that follows it, the tables of two levels and the reserve
@@ -30,7 +30,7 @@ const ZONES_LEAST: u32 = 3;
 /// manifest, and then never get any.
 const ZONES_MADE: u32 = 18;
 
-/// A region holds so many times what the metadata of an empty volume takes: files need more than that, and it may fill a half of it only.
+/// A region holds so many times the metadata of an empty volume: files need more than that, and snapshots may fill only half of it.
 const ROOM_LEAST: usize = 8;
 
 fn unfit(why: String) -> StoreError {
@@ -47,7 +47,7 @@ fn layout(device: &dyn ZonedDevice) -> Result<Layout> {
     checked(Layout::found(device)?, device.geometry(), ZONES_LEAST)
 }
 
-/// A layout that leaves files so many zones.
+/// Returns the layout if it leaves files at least `least` zones.
 fn checked(layout: Layout, geometry: &Geometry, least: u32) -> Result<Layout> {
     if layout.data().saturating_add(least) > geometry.zones {
         let why = format!("{} zones are too few: {} are for metadata, and files need {least}", geometry.zones, layout.data());
@@ -426,7 +426,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Bytes from `at` on, which is below the end: `length` of them, or fewer at the end.
+    /// Bytes from `at` on, which is below the end: `length` bytes, or fewer at the end.
     fn bytes(&mut self, at: u64, length: usize) -> Result<&[u8]> {
         let there = self.start + self.bytes.len() as u64;
         if at < self.start || at + length as u64 > there && there < self.end || self.bytes.is_empty() {

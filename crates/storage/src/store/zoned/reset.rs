@@ -36,7 +36,7 @@ pub struct Dead {
 pub struct Space {
     /// Zones that are empty.
     pub empty: u32,
-    /// Zones for files, all of them.
+    /// Number of zones for files.
     pub zones: u32,
 }
 

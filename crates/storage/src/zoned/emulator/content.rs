@@ -38,7 +38,7 @@ impl Content {
         }
     }
 
-    /// Fills `buffer` from `at`; all of it was written.
+    /// Fills `buffer` from `at`; all these bytes were written.
     pub(super) fn read(&self, at: u64, mut buffer: &mut [u8]) {
         let mut at = at as usize;
         while !buffer.is_empty() {

@@ -35,7 +35,7 @@ const BOOT_AT: u64 = 512;
 const RECORDS_AT: u64 = 4096;
 const RECORD: usize = 64;
 
-/// Identifies a boot of the machine, and in it the stay of a disk: one that was taken out has lost what it had not flushed as well.
+/// Identifies a boot of the machine, and in it the stay of a disk: taking a disk out loses its unflushed bytes as well.
 pub(super) type Boot = [u8; 16];
 
 /// State of a zone that the drive is sure to find after the machine lost its power.

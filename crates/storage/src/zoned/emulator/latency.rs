@@ -38,7 +38,7 @@ pub struct Latency {
     pub finish: Duration,
     /// Bytes per second at which finishing fills the rest of a zone.
     pub finish_rate: f64,
-    /// Resetting a zone with so many bytes written: points of a curve, ascending.
+    /// Time of resetting a zone by bytes written in it: points of a curve, ascending.
     pub reset: Vec<(u64, Duration)>,
     /// Resetting a zone that was finished, in the same way.
     pub reset_finished: Vec<(u64, Duration)>,

@@ -117,7 +117,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Admits a write of whole blocks and opens the zone for it; says where it goes. `at` is `None` for an append.
+    /// Admits a write of whole blocks and opens the zone for it; returns its offset. `at` is `None` for an append.
     pub(super) fn begin_write(&mut self, zone: u32, at: Option<u64>, length: u64) -> Result<u64> {
         let record = *self.record(zone);
         match record.state {
