@@ -58,7 +58,7 @@ impl Part {
     }
 }
 
-/// A part in memory, with what the cache must know of it.
+/// A part in memory, with the facts that the cache needs.
 #[derive(Debug)]
 pub struct Cached<T> {
     value: T,
@@ -173,7 +173,7 @@ pub trait Slots: Send + Sync + fmt::Debug {
     fn take(&self, slot: u32) -> Option<Taken>;
     /// Empties all slots.
     fn clear_all(&self) -> Cleared;
-    /// The table was deleted: nothing more is to be kept for it.
+    /// The table was deleted: none of its parts may be kept any more.
     fn is_closed(&self) -> bool;
     /// Makes [`Slots::is_closed`] true from now on.
     fn close(&self);
@@ -231,15 +231,15 @@ impl Reads {
     }
 }
 
-/// A byte budget shared by data blocks of all tables, and by their indexes and filters if these count.
+/// A byte budget shared by data blocks of all tables, and by their indexes and filters if `counts_all`.
 #[derive(Debug)]
 pub struct Cache {
-    /// Bytes for parts as they are used, and for packed blocks: the budget is their sum.
+    /// Budgets of uncompressed parts and of compressed blocks, bytes; their sum is the whole budget.
     plain_capacity: AtomicU64,
     packed_capacity: AtomicU64,
     used: AtomicU64,
     packed_used: AtomicU64,
-    /// Indexes and filters count in the budget. Otherwise they stay, and are `outside` of it.
+    /// Indexes and filters count in the budget. Otherwise they stay in memory, and count in `outside`.
     counts_all: bool,
     outside: AtomicU64,
     misses: [AtomicU64; 3],
@@ -247,7 +247,7 @@ pub struct Cache {
     reads_by_temperature: [Reads; Temperature::ALL.len()],
     clock: Mutex<Clock>,
     below: Mutex<Below>,
-    /// Held by whoever changes the capacities: the share of packed blocks, which outlives a capacity of nothing.
+    /// Share of the budget for compressed blocks, kept while the capacity is 0. Locked while the capacities change.
     packed_share: Mutex<f64>,
     watch: Watch,
     time: Arc<dyn Time>,
@@ -285,12 +285,12 @@ impl Cache {
         self.plain_capacity() + self.packed_capacity()
     }
 
-    /// The part of the budget for all that is not packed, bytes.
+    /// The budget of everything that is not compressed, bytes.
     pub fn plain_capacity(&self) -> u64 {
         self.plain_capacity.load(Relaxed)
     }
 
-    /// The part of the budget that packed blocks may take, bytes.
+    /// The budget of compressed blocks, bytes.
     pub fn packed_capacity(&self) -> u64 {
         self.packed_capacity.load(Relaxed)
     }
@@ -302,7 +302,7 @@ impl Cache {
         self.divide(bytes, (bytes as f64 * *share) as u64);
     }
 
-    /// Changes the budget, of which `packed` bytes are for packed blocks; evicts down to it.
+    /// Changes the budget, of which `packed` bytes are for compressed blocks; evicts down to it.
     pub fn resize(&self, capacity: u64, packed: u64) {
         let mut share = self.packed_share.lock();
         let packed = packed.min(capacity);
@@ -310,7 +310,7 @@ impl Cache {
         self.divide(capacity, packed);
     }
 
-    /// [`Cache::resize`] for whoever holds the lock for it.
+    /// [`Cache::resize`] for callers that hold the lock of the share.
     fn divide(&self, capacity: u64, packed: u64) {
         let plain = capacity.saturating_sub(packed);
         let before = self.plain_capacity();
@@ -347,12 +347,12 @@ impl Cache {
         self.plain_used() + self.packed_used()
     }
 
-    /// Bytes of packed blocks held now, bookkeeping included.
+    /// Bytes of compressed blocks held now, bookkeeping included.
     pub fn packed_used(&self) -> u64 {
         self.packed_used.load(Relaxed)
     }
 
-    /// Bytes of all that is not packed held now, bookkeeping included.
+    /// Bytes of everything else held now, bookkeeping included.
     pub fn plain_used(&self) -> u64 {
         self.used.load(Relaxed)
     }
@@ -395,7 +395,7 @@ impl Cache {
         }
     }
 
-    /// A block is there, packed.
+    /// The cache holds a block in compressed form.
     pub fn holds_packed(&self, table: &dyn Slots, slot: u32) -> bool {
         self.packs() && self.below.lock().packed.holds((table.number(), slot))
     }
@@ -413,12 +413,12 @@ impl Cache {
         Some(packed)
     }
 
-    /// Blocks that come from the medium enter packed.
+    /// Blocks that come from the medium enter in compressed form.
     pub fn packs(&self) -> bool {
         self.packed_capacity() > 0
     }
 
-    /// Keeps a block that came from the medium, packed. Not if its table was forgotten, or another reader has kept it.
+    /// Keeps a block that came from the medium in compressed form. Not if its table was forgotten, or another reader has kept it.
     pub fn keep_packed<T>(&self, table: &dyn Slots, number: u32, slot: &Slot<T>, packed: Packed) {
         let mut below = self.below.lock();
         if packed.memory() <= self.packed_capacity() && !table.is_closed() && slot.0.load().is_none() {
@@ -454,7 +454,7 @@ impl Cache {
         self.demote(left, Some((table.number(), number)));
     }
 
-    /// Forgets all parts of a table, and keeps no more of them.
+    /// Removes all parts of a table, and keeps none from now on.
     pub fn forget(&self, table: &dyn Slots) {
         let mut clock = self.clock.lock();
         table.close();
@@ -468,7 +468,7 @@ impl Cache {
             clock.stale = 0;
         }
         drop(clock);
-        // Whoever comes with a packed block from now on sees that the table is closed.
+        // A reader that comes with a compressed block from now on sees that the table is closed.
         let mut below = self.below.lock();
         below.forget(table.number());
         self.packed_used.store(below.packed.bytes(), Relaxed);
@@ -559,7 +559,7 @@ impl Cache {
         }
     }
 
-    /// A block was unpacked since `start`, what had to go for it included.
+    /// Notes a hit of a compressed block that began at `start`: decompressing, and evicting for it.
     pub fn time_unpacked(&self, start: u64) {
         self.watch.unpack.add(self.time.monotonic_ns().saturating_sub(start));
     }

@@ -119,7 +119,7 @@ impl ManualClock {
         self.advance_ns(seconds.saturating_mul(NS_PER_SECOND));
     }
 
-    /// Lets time pass until the wall clock shows so many seconds; not at all if it is later.
+    /// Lets time pass until the wall clock shows `unix_seconds`; not at all if it is later already.
     pub fn advance_to(&self, unix_seconds: u64) {
         self.advance_seconds(unix_seconds.saturating_sub(self.unix_seconds()));
     }

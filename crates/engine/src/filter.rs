@@ -102,7 +102,7 @@ impl Filter {
     }
 }
 
-/// Lines for so many keys, at least one.
+/// Number of lines for `keys` keys, at least one.
 fn lines_for(keys: usize, bits_per_key: f64) -> usize {
     ((keys as f64 * bits_per_key / 512.0).ceil() as usize).max(1)
 }

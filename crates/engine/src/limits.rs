@@ -59,7 +59,7 @@ pub struct CpuQuota {
     pub group: PathBuf,
     /// Processors' worth of time that it grants.
     pub cpus: f64,
-    /// CPU time that was used of it since some moment, nanoseconds.
+    /// CPU time that the group used since some moment, nanoseconds.
     pub used_ns: u64,
     /// How many periods ended early because the quota was used up.
     pub throttled: u64,

@@ -16,15 +16,16 @@
 
 use crate::settings::Budgets;
 
-/// One step is so many parts of the budget, but not of more than memtables may get, or a step would be all that they have.
+/// One step moves the budget divided by this, but at most this part of the largest size of memtables, or one step would be all that they
+/// have.
 const STEPS: u64 = 64;
-/// Neither side gets less than so many parts of the budget.
+/// The cache gets at least the budget divided by this, memtables at least that or their largest size divided by it.
 const FLOOR: u64 = 16;
 /// Memtables get no more than this, because they are replayed after a crash.
 const MOST_MEMTABLES: u64 = 2 * Budgets::MEMTABLE_MOST;
-/// One side has to save so many times more than the other.
+/// One side has to save so many times more than the other before a step is taken.
 const CLEARLY: f64 = 1.5;
-/// A step has to save so many nanoseconds per second: a fraction of a thousandth of a processor.
+/// A step has to save at least so many nanoseconds per second: a fraction of a thousandth of a processor.
 const WORTH_NS: f64 = 2.5e5;
 /// Seconds after which an observation has lost two thirds of its weight.
 const MEMORY_S: f64 = 20.0;
@@ -61,7 +62,7 @@ pub struct MemorySplit {
 }
 
 impl MemorySplit {
-    /// Starts with so many bytes for memtables.
+    /// Divides `budget` bytes, at first with `memtables` bytes for memtables.
     pub fn new(budget: u64, memtables: u64) -> Self {
         let (merging, rereading, ghost_bytes, tree_bytes) = (0.0, 0.0, 0, 0);
         MemorySplit { budget, memtables, merging, rereading, ghost_bytes, tree_bytes, reason: "as it is: nothing seen yet" }

@@ -15,8 +15,8 @@ pub const SLOWEST_DELAY: u64 = 16 << 20;
 /// Input for the pace of a family's writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaceInput {
-    /// Leveled: runs on level 0. Universal: runs in all; where data is placed by age, those of the last two levels are one, because they
-    /// are what the others are merged into, and no compaction makes them fewer.
+    /// Leveled: runs on level 0. Universal: runs in all; where data is placed by age, the runs of the last two levels count as one, because
+    /// the others are merged into them and no compaction makes them fewer.
     pub runs: usize,
     /// Runs at which writers are slowed.
     pub slowdown_runs: usize,
@@ -55,7 +55,7 @@ impl PaceInput {
     }
 }
 
-/// Why writers wait.
+/// Reason why writers wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// Too many runs.

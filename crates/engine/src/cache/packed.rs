@@ -4,7 +4,8 @@ use super::queue::{Key, Queue};
 use crate::codec::{Codec, Compression, Compressor};
 use std::cell::RefCell;
 
-/// Memory of a packed block beside its bytes: its places in the two steps of the map and in the list, with what hash tables leave empty.
+/// Memory of a compressed block beside its bytes: its entries in the two steps of the map and in the list, and the unused part of hash
+/// tables.
 pub(super) const OVERHEAD: u64 = 128;
 
 /// A compressed block in memory. Its bytes were verified before they came here.
@@ -55,12 +56,12 @@ pub(super) struct Below {
 /// et al., "Efficient MRC Construction with SHARDS", FAST 2015), and the others cost nothing.
 pub(super) const WATCHED: u64 = 8;
 
-/// A block is one of those that are watched.
+/// The block is one of those that are watched.
 pub(super) fn is_watched(key: Key) -> bool {
     mix(key) >> 32 & (WATCHED - 1) == 0
 }
 
-/// A watched block is one of those that are packed only to learn how far they shrink.
+/// The block is one of the watched blocks that are compressed only to learn how far they shrink.
 pub(super) fn is_probed(key: Key) -> bool {
     mix(key) >> 32 & (8 * WATCHED - 1) == 0
 }
@@ -72,7 +73,7 @@ fn mix((table, slot): Key) -> u64 {
 }
 
 impl Below {
-    /// Notes that a block is in neither part any more, and forgets the oldest of these beyond `window` bytes.
+    /// Notes that a block is in neither part any more, and forgets the oldest such blocks beyond `window` bytes.
     pub fn gone(&mut self, key: Key, bytes: u64, window: u64) {
         if is_watched(key) {
             self.ghosts.put(key, bytes, ());
@@ -82,7 +83,7 @@ impl Below {
         }
     }
 
-    /// Removes the oldest packed blocks beyond `capacity`.
+    /// Removes the oldest compressed blocks beyond `capacity`.
     pub fn shrink(&mut self, capacity: u64, window: u64) {
         while self.packed.bytes() > capacity {
             let Some((key, _, packed)) = self.packed.pop() else { return };

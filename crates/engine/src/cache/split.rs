@@ -14,7 +14,7 @@ use crate::settings::CompressedCache;
 
 /// One step moves this fraction of the budget (the budget divided by `STEPS`).
 const STEPS: u64 = 32;
-/// Fewer events than these say nothing.
+/// With fewer events than this, nothing is decided.
 const SAMPLES: u64 = 1000;
 /// One side has to be so many times larger than the other.
 const CLEARLY: f64 = 1.25;
@@ -40,14 +40,14 @@ pub struct Observed {
     pub seen: Signals,
     /// Nanoseconds of a miss, as last measured.
     pub miss_ns: f64,
-    /// Nanoseconds of a hit of a packed block, as last measured.
+    /// Nanoseconds of a hit of a compressed block, as last measured.
     pub unpack_ns: f64,
 }
 
 /// The new split of the budget, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
-    /// Bytes for packed blocks from now on.
+    /// Bytes for compressed blocks from now on.
     pub packed: u64,
     /// Time that readers would save by one step more, nanoseconds per second.
     pub gain: f64,

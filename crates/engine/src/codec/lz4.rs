@@ -14,7 +14,7 @@ impl Packer {
     }
 }
 
-/// The longest compressed form of so many bytes.
+/// The longest compressed form of `input` bytes.
 pub fn most(input: usize) -> usize {
     get_maximum_output_size(input)
 }

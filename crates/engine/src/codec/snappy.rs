@@ -13,7 +13,7 @@ impl Packer {
     }
 }
 
-/// The longest compressed form of so many bytes.
+/// The longest compressed form of `input` bytes.
 pub fn most(input: usize) -> usize {
     max_compress_len(input)
 }

@@ -66,7 +66,7 @@ pub struct KnownTier {
     pub temperature: Temperature,
     /// Number of its identity file.
     pub number: u64,
-    /// Checksum of that file.
+    /// Checksum of the identity file.
     pub identity: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct TierHeat {
     pub until: u64,
 }
 
-/// One atomic change. Everything in it happens, in the order of the fields, or nothing does.
+/// One atomic change. All its parts happen, in the order of the fields, or none does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
     /// Ids of families that cease to exist, with all their tables.

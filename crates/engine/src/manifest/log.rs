@@ -231,8 +231,8 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
     Ok(found)
 }
 
-/// Applies the edits that a writer has appended since the manifest was loaded; how many these were. An error if that manifest is no more.
-/// To apply a few edits costs far less than to load all of them, and a reader beside a writer has to be quick.
+/// Applies the edits that a writer has appended since the manifest was loaded, and returns their number. An error if that manifest was
+/// replaced. Applying a few edits costs far less than loading all, and a reader beside a writer has to be quick.
 pub fn catch_up(store: &dyn Store, loaded: &mut Loaded) -> Result<u64> {
     let (Some(id), Some(state)) = (loaded.live, &mut loaded.state) else { return Ok(0) };
     let log = read_log(store, Some(state.db), id)?;

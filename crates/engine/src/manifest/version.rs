@@ -81,9 +81,9 @@ pub struct TableInfo {
     pub merges: u64,
     /// User key and value bytes before compression.
     pub raw_bytes: u64,
-    /// Oldest write time in it, unix seconds; 0 if unknown.
+    /// Oldest write time of the entries, unix seconds; 0 if unknown.
     pub oldest_time: u64,
-    /// Newest write time in it, unix seconds; 0 if unknown.
+    /// Newest write time of the entries, unix seconds; 0 if unknown.
     pub newest_time: u64,
     /// Temperature of the store that holds the table.
     pub temperature: Temperature,

@@ -75,7 +75,7 @@ impl Memtable {
         }
     }
 
-    /// A hint that `key` will be looked for: its place begins to be loaded, without waiting for it.
+    /// Hints that `key` will be looked for: begins to load its place, without waiting for it.
     pub fn expect(&self, key: &[u8]) {
         self.tree.expect(newest(key));
     }

@@ -73,7 +73,7 @@ impl Tree {
         self.arena.entry(entry)
     }
 
-    /// A hint: the leaf in which `target` would be will be searched. Waits for no part of it.
+    /// Hints that the leaf in which `target` would be will be searched: begins to load it, without waiting.
     pub(super) fn expect(&self, target: Target<'_>) -> Option<NodeRef> {
         let leaf = self.about(target)?;
         self.arena.prefetch_node(leaf);

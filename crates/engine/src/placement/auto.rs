@@ -10,7 +10,7 @@ use crate::settings::TierBudget;
 use parking_lot::Mutex;
 use std::fmt::Write as _;
 
-/// Counts are forgotten no faster than by half in so many writes.
+/// Counts lose half their weight in no fewer writes than this.
 const LEAST_HALF_LIFE: u64 = 4096;
 /// Counts beyond this are forgotten, so that a long time of reading does not outweigh what comes after it.
 const MOST_TOUCHES: f64 = 1_048_576.0;

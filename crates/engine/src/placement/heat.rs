@@ -54,7 +54,7 @@ impl Heat {
         }
     }
 
-    /// A compaction dropped so many versions by their ages when they were replaced.
+    /// Adds the ages of versions that a compaction dropped, at the time when they were replaced.
     pub fn replaced(&self, ages: &Ages) {
         self.replaced.lock().add_all(ages);
     }

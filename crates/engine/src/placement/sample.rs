@@ -55,7 +55,7 @@ struct Sample {
 pub struct Holding<'a> {
     /// Bytes of its file.
     pub bytes: u64,
-    /// Entries in it.
+    /// Number of entries.
     pub entries: u64,
     /// Oldest and newest sequence number of the table.
     pub seqs: (Seq, Seq),

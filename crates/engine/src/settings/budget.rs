@@ -48,7 +48,7 @@ impl Budgets {
         db
     }
 
-    /// Sets what follows from these budgets; all else stays.
+    /// Sets the settings that follow from these budgets; all others stay.
     pub fn set_db(&self, db: &mut DbSettings) {
         let Some(memory) = self.memory else { return };
         let memtables = 2 * write_buffer(memory);
@@ -67,7 +67,7 @@ impl Budgets {
         family
     }
 
-    /// Sets what follows from these budgets; all else stays.
+    /// Sets the settings that follow from these budgets; all others stay.
     pub fn set_family(&self, family: &mut FamilySettings) {
         if let Some(memory) = self.memory {
             family.write_buffer_size = write_buffer(memory);

@@ -7,7 +7,7 @@
 
 use super::{DbSettings, FamilySettings, format_bytes};
 
-/// The cache keeps at least this part of what memtables and cache may take together; indexes and filters live in it.
+/// The cache keeps at least this part (as a divisor) of the memory for memtables and cache together; indexes and filters live in it.
 const CACHE_LEAST: u64 = 8;
 
 /// Memtables and cache within a limit.

@@ -78,14 +78,14 @@ impl Settings {
 /// Settings of a database. What follows from larger and smaller values stands in docs/engine/settings.md.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DbSettings {
-    /// Block cache, bytes: data blocks, and indexes and filters if these count.
+    /// Size of the block cache, bytes: data blocks, and with `cache_index_and_filter_blocks` indexes and filters.
     pub cache_size: u64,
-    /// Indexes and filters are parts of the cache and go when others are used more; otherwise those that were used once stay in memory
-    /// beside it as long as their tables live. They are parts of it anyway where there is a budget, or a limit of the process's memory.
+    /// Indexes and filters are parts of the cache and are evicted when others are used more; otherwise those that were used once stay in
+    /// memory beside it as long as their tables live. With a budget, or a limit of the process's memory, they are always parts of it.
     pub cache_index_and_filter_blocks: bool,
-    /// How much of it holds compressed blocks. Moves only in a database with background threads, unless it is a share.
+    /// Part of the block cache that holds compressed blocks. Moves only in a database with background threads, unless it is a share.
     pub compressed_cache: CompressedCache,
-    /// Memtables and cache share this much, bytes, and the division moves; 0: sizes stay as they are.
+    /// Bytes that memtables and cache share by a division that moves; 0: sizes stay as they are.
     pub memory_budget: u64,
     /// Threads for flushes and compactions. 0: the writing thread does the work itself, in order (tests, tools).
     pub max_background_jobs: usize,
@@ -93,7 +93,7 @@ pub struct DbSettings {
     pub max_subcompactions: usize,
     /// Write tables past the page cache, which is left to others; new tables are then cold.
     pub use_direct_io_for_flush_and_compaction: bool,
-    /// Ask for writeback every so many bytes of a table; 0: never, and the final sync may delay other writes.
+    /// Bytes of a table after which writeback is asked for each time; 0: never, and the final sync may delay other writes.
     pub bytes_per_sync: u64,
     /// Flush the oldest family when all live log segments together exceed this, bytes. Bounds the time of a recovery.
     pub max_total_wal_size: u64,
@@ -131,7 +131,7 @@ pub struct FamilySettings {
     pub bloom_bits_per_key: f64,
     /// Filter bits per key on the last level, where a filter helps only absent keys.
     pub bloom_bits_last_level: f64,
-    /// Per level, or left to the engine.
+    /// Compression per level, or left to the engine.
     pub compression: Codecs,
     /// Levels of the tree, level 0 included. Fixed when the family is created.
     pub num_levels: usize,
@@ -143,13 +143,13 @@ pub struct FamilySettings {
     pub level0_stop_writes_trigger: usize,
     /// Leveled: target size of the base level, bytes.
     pub max_bytes_for_level_base: u64,
-    /// Leveled: each level is so many times larger than the one above.
+    /// Leveled: ratio of the sizes of a level and the one above.
     pub max_bytes_for_level_multiplier: f64,
     /// Leveled: base level and targets follow the size of the last level.
     pub level_compaction_dynamic_level_bytes: bool,
     /// Size of a table, bytes.
     pub target_file_size_base: u64,
-    /// Tables of level i+1 are so many times larger than those of level i.
+    /// Ratio of the sizes of tables on level i+1 and on level i.
     pub target_file_size_multiplier: u32,
     /// Largest input of one leveled compaction, bytes. Smaller: more cuts between tables, less temporary space.
     pub max_compaction_bytes: u64,
@@ -165,10 +165,10 @@ pub struct FamilySettings {
     pub max_merge_width: usize,
     /// Universal: dead bytes allowed above the last run, percent of its size.
     pub max_size_amplification_percent: u32,
-    /// Entries older than this are gone for readers, and compactions remove them; 0: never. None goes before its time. It goes a hundredth
-    /// of this after it at the latest, and a few seconds.
+    /// Entries older than this are gone for readers, and compactions remove them; 0: never. No entry expires early; it expires late by at
+    /// most a hundredth of this and a few seconds.
     pub ttl_seconds: u64,
-    /// Entries younger than this keep their sequence numbers, and with them their age; 0: none do.
+    /// Entries younger than this keep their sequence numbers, and with them their age; 0: no entry does.
     pub preserve_internal_time_seconds: u64,
     /// Temperature of data by its age. Takes precedence over the temperatures of levels.
     pub temperature_ages: TemperatureAges,

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 /// A settings file is a page; more than this is something else.
 const TEXT_MAX: usize = 1 << 20;
-/// Complaints beyond these help nobody.
+/// Number of complaints after which no more are listed.
 const COMPLAINTS_MAX: usize = 100;
 
 impl Settings {

@@ -31,9 +31,9 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Tags are compared in groups of so many.
+/// Number of tags that are compared at once.
 const GROUP: usize = 16;
-/// An entry's three varints take at least so many bytes.
+/// Least number of bytes of an entry's three varints.
 const LEAST_ENTRY: usize = 3;
 
 /// The hash of a user key: its top byte is the tag in blocks, its halves choose the filter's bits.

@@ -322,7 +322,7 @@ impl TableBuilder {
         self.properties.entries
     }
 
-    /// A block has so many bytes before compression.
+    /// Counts a block of `bytes` before compression.
     fn count_raw(&mut self, bytes: usize) {
         self.properties.raw_block_bytes += bytes as u64;
         self.properties.largest_raw_block = self.properties.largest_raw_block.max(bytes as u64);

@@ -12,21 +12,21 @@ use std::sync::{Arc, OnceLock};
 
 /// One read in so many is timed: the clock costs two hundredths of a read from the page cache.
 const TIMED_READS: u64 = 64;
-/// Longer reads are not of one block.
+/// Longest read that counts as one of a single block, bytes.
 pub(super) const LONGEST: u64 = 64 << 10;
 /// Nanoseconds from which on a read has waited for the medium: the page cache answers within 2 us, a local SSD after 40.
 const SLOW_NS: u64 = 15_000;
 /// Weight of one read in a mean.
 const WEIGHT: f64 = 1.0 / 64.0;
-/// From this part on, reads wait often: to announce one then costs less, at a microsecond of system call, than it saves. Until it is less
-/// than the other: of a batch that was announced, the first alone may wait.
+/// Share of reads that wait from which on they wait often: prefetching one then costs less, at a microsecond of system call, than it saves.
+/// It ends only below `SELDOM`: in a batch that was prefetched, only the first read may wait.
 const OFTEN: f64 = 1.0 / 16.0;
 const SELDOM: f64 = 1.0 / 64.0;
-/// The last so many reads that waited are remembered.
+/// Number of the last reads that waited whose times are remembered.
 const SLOW_READS: usize = 63;
-/// Before any did, so many are taken to have waited so long: of a handful of reads, the median may be any.
+/// Number of waits of [`SLOW_GUESS_NS`] assumed before any was measured: of a handful of reads, the median may be anything.
 const SLOW_BEFORE: usize = 16;
-/// Nanoseconds that a read is taken to wait for the medium before that is known.
+/// Time of a wait for the medium assumed before any was measured, nanoseconds.
 pub const SLOW_GUESS_NS: u64 = 50_000;
 
 #[derive(Debug)]
@@ -90,8 +90,8 @@ impl Counted {
         self.misses.swap(0, Ordering::Relaxed)
     }
 
-    /// One of many reads in order: announces the `next` one, too, which is where most of the processor's work is if the page cache does
-    /// not have it.
+    /// Reads one of many blocks in order and prefetches the `next` one, too; prefetching is most of the processor's work if the page cache
+    /// does not have the bytes.
     pub fn read_in_order(&self, offset: u64, buffer: &mut [u8], next: Option<(u64, u64)>) -> Result<()> {
         let length = buffer.len() as u64;
         let mut read = || {

@@ -151,7 +151,7 @@ impl Frames {
     }
 }
 
-/// Decompresses a block that the cache kept packed and lends it to `use_it`; `None` if it does not decompress.
+/// Decompresses a block that the cache kept compressed and lends it to `use_it`; `None` if it does not decompress.
 pub(super) fn lend_packed<T>(packed: &Packed, dictionary: Option<&Dictionary>, use_it: impl FnOnce(&[u8]) -> T) -> Option<T> {
     with_scratch(&UNPACKED, packed.raw as usize, |raw| {
         codec::decompress(packed.codec, dictionary, &packed.bytes, raw)?;

@@ -90,7 +90,7 @@ impl Batch {
         self.pack().map(|()| self)
     }
 
-    /// The payload of each block, and codec and raw length if it is compressed. Only of a batch that is packed.
+    /// The payload of each block, and codec and raw length if it is compressed. Only of a batch that was compressed.
     pub fn blocks(&self) -> impl Iterator<Item = (&[u8], Option<(Codec, u32)>)> {
         (0..self.ends.len()).map(|n| {
             let (raw, packed) = (piece(&self.raw, &self.ends, n), piece(&self.packed, &self.packed_ends, n));
@@ -120,12 +120,12 @@ impl Slot {
         self.ready.notify_one();
     }
 
-    /// The batch if it is packed.
+    /// The batch if it has come back.
     pub fn try_take(&self) -> Option<Result<Batch>> {
         self.packed.lock().take()
     }
 
-    /// Waits for it. Only for a batch that [`Packers::reclaim`] did not give back: a helper has it.
+    /// Waits for the batch. Only for one that [`Packers::reclaim`] did not give back: a helper has it.
     pub fn take(&self) -> Result<Batch> {
         let mut packed = self.packed.lock();
         loop {

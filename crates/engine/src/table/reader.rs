@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 pub struct ReadOptions {
     /// Keep blocks that had to be read.
     pub fill_cache: bool,
-    /// Read ahead so many bytes on sequential access; 0: one block at a time.
+    /// Bytes to read ahead on sequential access; 0: one block at a time.
     pub readahead: usize,
 }
 
@@ -152,7 +152,7 @@ impl Table {
         self.file.take_misses()
     }
 
-    /// Bytes of its data blocks before compression, and how many these are.
+    /// Bytes of the data blocks before compression, and their number.
     pub fn blocks(&self) -> (u64, u64) {
         (self.properties.raw_block_bytes, self.properties.data_blocks)
     }
@@ -482,7 +482,7 @@ impl Table {
         Ok(block)
     }
 
-    /// A data block that the cache has packed, back in its slot. Its bytes were verified before they were kept.
+    /// Moves a data block that the cache holds compressed back into its slot, decompressed. Its bytes were verified before they were kept.
     pub(super) fn unpack_block(&self, number: usize) -> Result<Option<Arc<Cached<Block>>>> {
         let timer = self.cache.timer(&*self.resident, Resident::slot_of(number));
         let Some(packed) = self.cache.take_packed(&*self.resident, Resident::slot_of(number)) else { return Ok(None) };
@@ -511,13 +511,13 @@ impl Table {
         Ok(Cached::new(Part::Data, block, bytes))
     }
 
-    /// Keeps a block in the cache, packed if it is given so.
+    /// Keeps a block in the cache, in compressed form if that is given.
     pub(super) fn keep_block(&self, number: usize, block: &Arc<Cached<Block>>, packed: Option<Packed>) {
         let Some(place) = self.resident.block(number) else { return };
         let slot = Resident::slot_of(number);
         match packed {
             Some(packed) if packed.memory() <= self.cache.packed_capacity() => self.cache.keep_packed(&*self.resident, slot, place, packed),
-            // One that the packed part has no room for may still fit into the other.
+            // A block that does not fit into the compressed part may still fit into the other.
             _ => self.cache.keep(&self.resident, slot, place, block),
         }
     }
@@ -556,7 +556,7 @@ impl Table {
     }
 }
 
-/// A block from the medium, and as it is to be kept if the cache packs what comes from there.
+/// A block from the medium, with its compressed form if the cache is to keep that.
 pub(super) type Fresh = (Arc<Cached<Block>>, Option<Packed>);
 
 /// The block in a verified frame; also its compressed form, if the cache `packs` and the frame is compressed.

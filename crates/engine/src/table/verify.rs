@@ -16,7 +16,7 @@ use sinter_storage::store::{FileId, Store};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Data blocks are read in pieces of so many bytes, or one by one if they are larger.
+/// Bytes of data blocks that are read at once; larger blocks are read one by one.
 const PIECE: u64 = 1 << 20;
 
 /// Sums over the entries.

@@ -111,8 +111,8 @@ impl Window {
         self.batches.push_back(pending);
     }
 
-    /// The oldest batch, packed, if it is to be written now: because the window is full, or because `all` is. To be given back by
-    /// [`Window::written`]. Errors: `Closed` if packing it panicked.
+    /// The oldest batch, compressed, if it is to be written now: because the window is full, or because of `all`. To be given back by
+    /// [`Window::written`]. Errors: `Closed` if compressing it panicked.
     pub fn take(&mut self, all: bool) -> Result<Option<Batch>> {
         if all && !self.next.raw.is_empty() {
             self.hand_over();
@@ -128,7 +128,7 @@ impl Window {
         }
     }
 
-    /// A batch that was handed over. Where a helper is at it, a later one is packed meanwhile.
+    /// Takes back a batch that was handed over. While a helper works on it, a later one is compressed here.
     fn take_back(&mut self, slot: &Arc<Slot>) -> Result<Batch> {
         if let Some(batch) = self.packers.reclaim(slot) {
             return batch.into_packed();

@@ -82,7 +82,7 @@ impl<C: Cursor> VisibleCursor<C> {
         VisibleCursor { expiry, ..self }
     }
 
-    /// Going forward passes over so many dead keys in all, and stops at the next one.
+    /// Limits the dead keys that going forward passes over in all; the cursor stops at the next one.
     pub fn with_patience(self, patience: usize) -> Self {
         VisibleCursor { patience, ..self }
     }

@@ -75,7 +75,7 @@ struct Effort {
 pub(super) struct FamilyDraft {
     settings: FamilySettings,
     codec: Option<Codec>,
-    /// `compression=auto`, which RocksDB does not have: so that a file can ask for it.
+    /// `compression=auto`, a value that RocksDB does not have, so that a file can ask for it.
     auto: bool,
     per_level: Vec<Codec>,
     last: Option<Codec>,

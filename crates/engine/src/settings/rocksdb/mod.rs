@@ -63,7 +63,7 @@ pub struct OptionsFile {
     pub unknown: Vec<OptionEntry>,
 }
 
-/// Complaints beyond these help nobody.
+/// Number of complaints after which no more are listed.
 const COMPLAINTS_MAX: usize = 100;
 
 impl OptionsFile {
