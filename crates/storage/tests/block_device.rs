@@ -1,5 +1,5 @@
-//! An emulated drive on a block device without zones: a loop device, where root can have one, else the tests say SKIPPED and why. What
-//! becomes of write streams is tried by `scripts/write-streams`, in a guest with a drive that has some.
+//! An emulated drive on a block device without zones: a loop device, where root can have one, else the tests say SKIPPED and why. Write
+//! streams are tried by `scripts/write-streams`, in a guest with a drive that has some.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use parking_lot::{Mutex, MutexGuard};
@@ -32,7 +32,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// With so many bytes and this sector.
+    /// A loop device of this length and sector size, bytes.
     fn new(length: u64, sector: u32) -> Option<Self> {
         let alone = ALONE.lock();
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -158,7 +158,7 @@ fn a_link_is_the_same_file_and_across_file_systems_a_copy() {
     }
 }
 
-/// Logs of all sizes, on the file systems that are here: what was appended stands there, with zeros behind it until the log is sealed.
+/// Checks logs of all sizes on the file systems that are here: a log holds the appended bytes, with zeros behind them until it is sealed.
 fn log_equals_appends(path: &Path) {
     let store = DirStore::open(path, true).unwrap();
     let all = pattern(3 * MIB + 100);

@@ -323,7 +323,7 @@ fn a_large_drive_costs_what_is_written_to_it() {
     assert!(about().blocks() * 512 < 1 << 20, "a reset gives the room back: {} bytes", about().blocks() * 512);
 }
 
-/// So many steps of each zone survive.
+/// A fate in which so many steps of each zone survive.
 struct Survive(u64);
 
 impl ZoneFate for Survive {

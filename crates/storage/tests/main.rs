@@ -1,5 +1,5 @@
-//! Integration tests of stores and drives. One program, because building and linking is the dearest part of such a test. What needs a
-//! program of its own has one: `allocator` looks at the memory of its process; guests run `block_device` and `zoned_conformance`.
+//! Integration tests of stores and drives. One program, because building and linking is the dearest part of such a test. Tests that need a
+//! program of their own have one: `allocator` looks at the memory of its process; guests run `block_device` and `zoned_conformance`.
 
 mod contract;
 mod crash;

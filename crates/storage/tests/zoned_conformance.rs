@@ -51,7 +51,7 @@ struct Pair<'a> {
     capacity: u64,
     subject: &'a mut dyn Subject,
     reference: &'a mut dyn Subject,
-    /// For the message of a failure.
+    /// The commands so far, for the message of a failure.
     past: Vec<String>,
     commands: u32,
     refusals: Vec<Kind>,
@@ -197,7 +197,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Both limits, reached in every way.
+    /// Reaches both limits in every way.
     fn limits(&mut self) {
         let (Some(open), Some(active)) = (self.geometry.max_open, self.geometry.max_active) else { return };
         assert!(

@@ -32,9 +32,9 @@ type Model = BTreeMap<FileId, Expected>;
 struct Load {
     /// Bytes of the longest append.
     piece: u64,
-    /// With so many files or fewer, none is deleted by chance.
+    /// With more files than this, some are deleted by chance.
     few: usize,
-    /// With more bytes than this, the oldest files are deleted.
+    /// Bytes beyond which the oldest files are deleted.
     most: u64,
 }
 
@@ -44,7 +44,7 @@ const ROOMY: Load = Load { piece: 2500, few: 4, most: u64::MAX };
 /// The collector has to work, and zones are taken as they come.
 const TIGHT: Load = Load { piece: 4000, few: 20, most: 150_000 };
 
-/// One open volume and what is expected of it.
+/// An open volume and its expected content.
 struct World {
     drive: Arc<Emulator>,
     store: Option<ZonedStore>,
@@ -214,7 +214,7 @@ fn go_on(drive: &Arc<Emulator>, store: &ZonedStore, options: Options, load: Load
     assert_sound(&again);
 }
 
-/// Crashes again at each call of a recovery: what the first one found, the next one finds.
+/// Crashes again at each call of a recovery: the next recovery must find the same as the first.
 fn crash_again(image: &Arc<Emulator>, options: Options, seed: u64) {
     let images: Arc<Mutex<Vec<Arc<Emulator>>>> = Arc::default();
     let (from, into) = (image.clone(), images.clone());

@@ -1,4 +1,4 @@
-//! Files: what they cost, what outlives a reopening, and what happens when the drive fails.
+//! Files: their cost, their survival of a reopening, and their fate when the drive fails.
 
 use super::support::*;
 use sinter_storage::store::zoned::{Allocation, Condition, Reset, ZonedStore};

@@ -5,7 +5,7 @@ use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Sto
 use sinter_storage::zoned::{Emulator, Geometry, ZonedDevice};
 use std::sync::Arc;
 
-/// So small that a few kilobytes fill a zone.
+/// A drive so small that a few kilobytes fill a zone.
 pub const TINY: Geometry = Geometry { block: 512, zones: 24, zone_size: 16 << 10, max_open: Some(8), max_active: Some(8), conventional: 0 };
 
 /// Usable bytes of a zone of [`TINY`].
@@ -21,7 +21,7 @@ pub fn tiny() -> Arc<Emulator> {
     drive(&TINY, TINY_CAPACITY)
 }
 
-/// Without a thread: everything repeats exactly.
+/// Options without a thread: everything repeats exactly.
 pub fn stepped(allocation: Allocation, reset: Reset) -> Options {
     Options { allocation, reset, background: false, ..Options::default() }
 }

@@ -1,5 +1,5 @@
-//! A leveled tree over keys without values, whose tables and logs are real files on zones: what the policies cost under the engine's
-//! own pattern of births and deaths.
+//! A leveled tree over keys without values, whose tables and logs are real files on zones: the cost of the policies under the engine's own
+//! pattern of births and deaths.
 
 use super::support::*;
 use sinter_storage::store::zoned::{Allocation, Figures, Options, Reset, ZoneMap, ZonedStore};
@@ -151,7 +151,7 @@ fn run(options: Options, zones: u32, max_active: Option<u32>, keys: Keys, entrie
     Ok(Outcome { figures, map, share })
 }
 
-/// One line per policy: for eyes, and for whoever changes a policy.
+/// Prints one line per policy, for people who change a policy.
 fn table(zones: u32, max_active: Option<u32>, keys: Keys, entries: u32) {
     println!("{zones} zones, {max_active:?} active, {keys:?}");
     for allocation in Allocation::ALL {

@@ -97,7 +97,7 @@ fn a_deleted_file_stays_readable() {
     }
 }
 
-/// Others in the process have taken the rest.
+/// Other files of the process have taken the rest of the descriptors.
 #[test]
 fn a_call_that_finds_no_descriptor_takes_one_of_the_list() {
     for operation in [Operation::Create, Operation::Open, Operation::List, Operation::Share] {

@@ -1,4 +1,4 @@
-//! Each policy against a table of zones, files and what it should do.
+//! Each policy against a table of zones, files and the expected choice.
 
 use super::*;
 
