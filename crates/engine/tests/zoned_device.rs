@@ -22,7 +22,7 @@ const KEYS: u64 = 997;
 /// Every so many writes one is synced.
 const SYNCED: u64 = 4;
 
-/// Whoever was to reset the machine by now has failed.
+/// Seconds by which the machine must have been reset; later the test has failed.
 const SECONDS_AT_MOST: u64 = 100;
 
 /// The number of the last write that was acknowledged as synced, and one more.

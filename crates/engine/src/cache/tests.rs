@@ -6,7 +6,7 @@ mod parts;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// A table: what its slot `i` holds starts with `i`.
+/// A table: the content of its slot `i` starts with `i`.
 #[derive(Debug)]
 pub(super) struct Home {
     number: u64,

@@ -121,7 +121,7 @@ fn groups_that_are_not_visible() {
     assert_eq!(seen(&root).1, vec![("/b/box".into(), 2, 0)]);
 }
 
-/// Nothing that stands in these files may do more harm than not to be there.
+/// No content of these files may do more harm than their absence.
 #[test]
 fn garbage_is_a_limit_that_is_not_known() {
     assert_eq!(seen(&made(&[])), (vec![], vec![]));

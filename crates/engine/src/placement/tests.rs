@@ -32,7 +32,7 @@ impl Ideal {
         self.latest.iter().filter(|seq| **seq > from && **seq > 0).count()
     }
 
-    /// With samples of as many keys, however many there are.
+    /// Tables with samples of as many keys, however many there are.
     fn tables(&self) -> Vec<Table> {
         Table::all(&self.latest, self.latest.len() / 64)
     }
@@ -124,8 +124,8 @@ struct Merged {
     left: f64,
 }
 
-/// A run of a tree of which everything is merged after each `flushes` memtables; what is younger than `fixed`, or than the engine chooses,
-/// is then kept from the last level. Counted from the second half on.
+/// Runs a tree in which everything is merged after each `flushes` memtables; data younger than `fixed`, or than the engine chooses, is then
+/// kept from the last level. Counted from the second half on.
 fn tree(alpha: f64, flushes: u64, fixed: Option<u64>) -> Merged {
     let (zipf, mut seed) = (Zipf::new(KEYS, alpha), 42);
     let mut tree = Tree::new(KEYS, flushes);

@@ -85,7 +85,7 @@ impl Counted {
         self.times.get().is_some_and(|times| times.wait_often.load(Ordering::Relaxed))
     }
 
-    /// Takes the number of such misses since the last call.
+    /// Takes the number of data blocks that readers did not find in the cache since the last call.
     pub fn take_misses(&self) -> u64 {
         self.misses.swap(0, Ordering::Relaxed)
     }

@@ -62,7 +62,7 @@ fn run(memtable: u64, rounds: usize) -> usize {
     })
 }
 
-/// One look; whether the database was busy.
+/// Looks at the database once; returns whether it was busy.
 fn look(path: &Path, memtable: u64, round: usize, done: &AtomicU64) -> bool {
     if round % 4 == 3 {
         return match verify_files(&(Arc::new(DirStore::open(path, false).unwrap()) as Arc<dyn Store>)) {

@@ -131,7 +131,7 @@ thread_local! {
 struct Probe {
     armed: Mutex<Option<Caller>>,
     world: Mutex<Option<Arc<World>>>,
-    /// How often all methods were called.
+    /// Number of times that all methods were called.
     rounds: AtomicU64,
     /// The method that is called now, or was last.
     last: Mutex<&'static str>,
@@ -375,7 +375,7 @@ impl MergeOperator for Last {
     }
 }
 
-/// In a job, and in an iterator, which reads on when all handles have gone.
+/// The last handle goes in a job, and beside an iterator, which reads on.
 #[test]
 fn a_last_handle_that_goes_within_a_callback_closes_the_database_beside() {
     for (threads, reads) in [(0, true), (1, true), (4, true), (1, false), (4, false)] {

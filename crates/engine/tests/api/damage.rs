@@ -57,7 +57,7 @@ fn corrupt(result: Result<(), Error>, file: FileId) {
     }
 }
 
-/// Fills and compacts a database, and damages a table of it: what it held, and which table.
+/// Fills and compacts a database, and damages one of its tables: returns the former content, and the table.
 fn with_damage(store: &MemoryStore, open: &dyn Fn() -> Db, count: usize) -> (Model, FileId) {
     let db = open();
     let mut model = Model::new();

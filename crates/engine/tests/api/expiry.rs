@@ -1,4 +1,4 @@
-//! The time to live as readers see it: what has expired is gone for them, whenever flushes and compactions come by.
+//! The time to live as readers see it: expired entries are gone for them, whenever flushes and compactions come by.
 
 use super::callbacks::watched;
 use super::{Join, builder, inline, key, keys, new_store, small, try_open};
@@ -72,7 +72,7 @@ fn what_lay_in_a_memtable_for_a_month_has_expired() {
     }
 }
 
-/// Nobody reads, and a write comes first.
+/// No read comes between the long rest and the write after it.
 #[test]
 fn a_write_after_a_long_rest_makes_nothing_young() {
     let (store, clock) = (Arc::new(MemoryStore::new()), clock());

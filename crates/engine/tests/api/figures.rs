@@ -154,7 +154,7 @@ fn properties_have_the_names_of_rocksdb() {
     }
 }
 
-/// A cache that is smaller than the indexes, and reads of everything in turn: what is in it goes before it comes up again.
+/// A cache that is smaller than the indexes, and reads of everything in turn: each part is evicted before it is used again.
 #[test]
 fn indexes_and_filters_stay_unless_they_count_in_the_cache() {
     // No limits of this process are found there.
@@ -238,7 +238,7 @@ fn a_failed_sync_ends_the_handle_for_writing() {
     assert_eq!(open(&Arc::new(below.clone_image())).get(b"before").unwrap().unwrap(), b"v");
 }
 
-/// The books go on below the files: what was appended, framed, padded, moved and noted is what the drive was written.
+/// The accounts go on below the files: bytes appended, framed, padded, moved and noted add up to the bytes written to the drive.
 #[test]
 fn a_drive_is_written_what_the_books_say() {
     let geometry = Geometry { block: 4096, zones: 40, zone_size: 128 << 10, max_open: Some(8), max_active: Some(8), conventional: 0 };

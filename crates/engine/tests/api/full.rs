@@ -167,7 +167,7 @@ fn by_key(db: &Db, written: u64) {
     (0..written).filter(|n| !n.is_multiple_of(16)).for_each(|n| db.delete(&key(n)).unwrap());
 }
 
-/// One after the other, between those that stay.
+/// Deletes ranges one after the other, between the keys that stay.
 fn by_range(db: &Db, written: u64) {
     let mut kept: Vec<_> = (0..written).filter(|n| n.is_multiple_of(16)).map(key).collect();
     kept.sort_unstable();
@@ -397,7 +397,7 @@ fn a_compaction_on_request_that_finds_no_room_says_so() {
     }
 }
 
-/// Nobody need ask for a compaction: what was deleted gives way to what is put then.
+/// Nobody need ask for a compaction: deleted data gives way to new data.
 #[test]
 fn puts_find_the_room_of_what_was_deleted() {
     for kind in [LEVELED, (2, Style::Universal), (0, Style::Leveled), (0, Style::Universal)] {

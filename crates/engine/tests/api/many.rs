@@ -1,4 +1,4 @@
-//! Very many families: what a single one costs must not grow with their number. Timings are printed, never judged.
+//! Very many families: the cost of a single one must not grow with their number. Timings are printed, never judged.
 
 use super::*;
 use sinterdb::clock::{Clock, SystemClock};

@@ -1,4 +1,4 @@
-//! Opening: what is created, refused, remembered.
+//! Opening: things that are created, refused, remembered.
 
 use super::*;
 use sinter_storage::store::Store;

@@ -280,8 +280,8 @@ fn a_larger_age_fetches_up_what_is_young_by_it_and_no_more() {
     }
 }
 
-/// The two orders of the migration: what was written before times were asked for may be young, and is taken for old only where its
-/// tables say that nothing younger can be in them.
+/// The two orders of the migration: data written before times were asked for may be young, and counts as old only where its tables say that
+/// nothing younger can be in them.
 #[test]
 fn data_from_before_is_old_only_if_nothing_younger_can_be_in_its_file() {
     for style in STYLES {
@@ -388,7 +388,7 @@ fn dead_data_on_the_last_level_is_found_below_data_that_never_sinks() {
     }
 }
 
-/// Time in the key: what is old moves to the last level as it is.
+/// Times in the keys: old data moves to the last level without being rewritten.
 #[test]
 fn data_in_order_of_time_is_not_rewritten_to_sink() {
     let settings = FamilySettings { compression: sinterdb::settings::Compression::default().into(), ..aged(Style::Leveled, 1000) };
@@ -637,7 +637,7 @@ fn what_sank_is_raised_by_merges_and_not_moved() {
     }
 }
 
-/// The engine chooses in numbers; what that means in time goes with the tables, or what sank would be taken for young.
+/// The engine chooses in numbers; the times of these numbers go with the tables, or demoted data would be taken for young.
 #[test]
 fn what_the_engine_sends_to_the_last_level_is_known_to_be_old() {
     for style in STYLES {

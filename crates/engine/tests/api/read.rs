@@ -229,7 +229,7 @@ fn an_empty_range_deletes_nothing_and_an_inverted_one_is_refused() {
     assert_eq!(keys(&db), ["a", "c", "e"]);
 }
 
-/// From memtables, the log, tables on several levels and a checkpoint; what is written afterwards stays.
+/// Keys are deleted from memtables, the log, tables on several levels and a checkpoint; keys written afterwards stay.
 #[test]
 fn a_range_without_an_end_deletes_all_keys_from_its_start_on() {
     let store = memory();

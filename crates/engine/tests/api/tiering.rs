@@ -199,7 +199,7 @@ fn data_from_before_is_not_fetched_up() {
     }
 }
 
-/// Whoever only reads chooses nothing, and knows no better than the tables.
+/// A read-only database chooses nothing, and knows no more than the tables say.
 #[test]
 fn a_reader_tells_what_the_writer_chose() {
     let stores = Stores::new();

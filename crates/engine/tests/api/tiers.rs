@@ -421,7 +421,7 @@ fn relative_paths_are_stored_as_absolute_ones() {
     assert_eq!(db.tiers()[1].directory.as_deref(), Some(stored[0].as_path()));
 }
 
-/// To read attaches nothing.
+/// Reading attaches nothing.
 #[test]
 fn a_reader_uses_the_tiers_that_there_are() {
     let place = Place::new();

@@ -1,16 +1,16 @@
-//! Writes: what survives which crash, groups, batches, limits.
+//! Writes: their survival in crashes, groups, batches, limits.
 
 use super::*;
 use sinter_storage::store::{CrashMode, FaultStore, Operation};
 use sinterdb::{MAX_KEY, MAX_VALUE, WriteBatch};
 use std::time::Duration;
 
-/// After the process died and the machine did not.
+/// Opens the database after the process died and the machine did not.
 fn killed(store: &Arc<MemoryStore>) -> Db {
     open(&Arc::new(store.clone_image()))
 }
 
-/// After a power cut that took everything that was not synced.
+/// Opens the database after a power cut that took all unsynced bytes.
 fn unplugged(store: &Arc<MemoryStore>) -> Db {
     open(&Arc::new(store.crash_with(CrashMode::DropUnsynced)))
 }

@@ -66,7 +66,7 @@ fn value(writer: usize, n: u64) -> Vec<u8> {
     noise(n * WRITERS as u64 + writer as u64, 200 + usize::try_from(n % 1000).unwrap())
 }
 
-/// One file system and what was acknowledged on it.
+/// One file system and the writes that were acknowledged on it.
 struct Trial {
     name: &'static str,
     direct: bool,
@@ -154,7 +154,7 @@ impl Trial {
         }
     }
 
-    /// With room made, writing works again without further ado.
+    /// Checks that writing works again without further ado once there is free space.
     fn resumes(&self, db: &Db, twin: &Family) {
         let clock = SystemClock::default();
         let deadline = clock.monotonic_ns() + PATIENCE;
@@ -189,7 +189,7 @@ impl Trial {
         self.reopen();
     }
 
-    /// All writers at once, and a reader.
+    /// Runs all writers at once, and a reader, until the medium is full.
     fn fill_up(&self, db: &Db, twin: &Family) {
         let end = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -305,7 +305,7 @@ fn a_full_tmpfs() {
     on("a_full_tmpfs", "tmpfs", false, |scratch| Mounted::tmpfs(scratch, &format!("size={SIZE}")));
 }
 
-/// There is room for bytes, but not for another file.
+/// There is space for bytes, but not for another file.
 #[test]
 fn a_tmpfs_without_inodes() {
     on("a_tmpfs_without_inodes", "tmpfs, inodes", false, |scratch| Mounted::tmpfs(scratch, &format!("size={},nr_inodes=170", 4 * SIZE)));

@@ -114,7 +114,7 @@ impl Writer<'_> {
     }
 }
 
-/// All keys of a writer, both ways.
+/// Compares all keys of a writer, in both directions.
 fn compare(db: &Db, families: &[Family; 2], prefix: u8, maps: &Maps, snapshot: Option<Snapshot>) {
     for (family, map) in families.iter().zip(maps) {
         let options = ReadOptions { snapshot: snapshot.clone(), prefix: Some(vec![prefix]), ..ReadOptions::default() };

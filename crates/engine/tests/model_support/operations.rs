@@ -22,7 +22,7 @@ pub enum Write {
 /// Scope of a read.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// One of the held snapshots, if it is there.
+    /// A held snapshot to read at, if it is there.
     pub snapshot: Option<usize>,
     pub lower: Option<Text>,
     pub upper: Option<Text>,

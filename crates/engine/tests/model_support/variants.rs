@@ -7,7 +7,7 @@ use sinterdb::settings::{Codec, Codecs, Compression, DbSettings, FamilySettings,
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Memory,
-    /// With a cold tier.
+    /// Memory with a cold tier.
     Tiers,
     Directory,
     /// An emulated zoned drive.
@@ -171,7 +171,7 @@ fn placed(variant: &mut Variant, style: Style, seconds: u64) {
     (variant.family.last_level_temperature, variant.family.default_write_temperature) = (Temperature::Cold, Temperature::Hot);
 }
 
-/// All of them.
+/// All variants.
 pub fn variants() -> Vec<Variant> {
     let edited = |(name, edit): &(&'static str, Edit)| {
         let mut variant = base(name);

@@ -21,7 +21,7 @@ const NAMES: [&str; SLOTS] = ["default", "one", "two", "three"];
 
 enum Medium {
     Memory(Arc<MemoryStore>),
-    /// With a cold tier.
+    /// Memory with a cold tier.
     Tiers(Arc<MemoryStore>, Arc<MemoryStore>),
     Directory(tempfile::TempDir),
     /// The volume is opened anew with the database.
@@ -64,7 +64,7 @@ impl Medium {
         }
     }
 
-    /// After the database was closed, or on what a power cut left of the drive.
+    /// Opens the volume again after the database was closed, or on the drive that a power cut left.
     fn reopen_volume(&mut self, crashed: Option<Arc<Emulator>>) {
         let Medium::Zones(drive, _) = self else { return };
         let drive = crashed.unwrap_or_else(|| drive.clone());
@@ -545,7 +545,7 @@ impl World {
         self.check_all(None)
     }
 
-    /// Another handle, which must see the same.
+    /// Compares another handle, which must see the same.
     fn compare(&mut self, other: Db) -> Outcome {
         for (i, name) in NAMES.iter().enumerate() {
             let Some(map) = self.slots[i].as_ref().map(|slot| slot.map.clone()) else { continue };

@@ -11,7 +11,7 @@ pub struct Found {
     pub families: usize,
 }
 
-/// Why a database shows none.
+/// Reason why a database shows no moment of the history.
 #[derive(Debug)]
 pub enum Problem {
     /// A read failed.

@@ -37,7 +37,7 @@ struct Ring {
     progress: Arc<Mutex<Progress>>,
     moments: Arc<Moments>,
     seeds: u64,
-    /// Only this call and seed.
+    /// Restricts the run to this call and seed.
     only: Option<(u64, u64)>,
     states: AtomicU64,
     /// Most tables that one recovery wrote for the default family.
@@ -237,7 +237,7 @@ impl Ring {
         self.same(found, &check::moment(&all, &self.model, &exactly(found)).map_err(|e| fail("compare", format!("{e:?}")))?)
     }
 
-    /// Cuts the power at each call of the recovery: what the first recovery found, the second one finds.
+    /// Cuts the power at each call of the recovery: the second recovery must find the same as the first.
     fn crash_again(&self, image: Machine, found: &Found, number: u64) -> Result<(), String> {
         let machine = Arc::new(image);
         let images: Arc<Mutex<Vec<Machine>>> = Arc::default();

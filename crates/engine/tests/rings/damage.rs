@@ -232,7 +232,7 @@ fn finish(total: u64, failures: &[String]) {
 }
 
 /// Files that are shorter than they were: every length around their ends and blocks. A log or manifest whose last records are gone without
-/// a trace is a moment of the history; what is missing can only be told where something behind it says that it had been there.
+/// a trace is a moment of the history; missing records can be noticed only where something behind them says that they had been there.
 #[test]
 fn truncated_files() {
     let (mut total, mut failures, mut tally) = (0u64, Vec::new(), Tally::default());

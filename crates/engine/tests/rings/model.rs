@@ -50,11 +50,11 @@ pub enum Step {
     Snapshot,
     /// Compares what the snapshots see with the model and lets them go.
     Release,
-    /// So many seconds pass.
+    /// Lets so many seconds pass.
     Pass(u64),
     /// Changes the age up to which data stays above the last level.
     Preclude(&'static str, Preclude),
-    /// So many seconds pass, and tables move to other tiers.
+    /// Lets so many seconds pass, and moves tables to other tiers.
     Age(u64),
     /// The database is opened again with one tier more.
     Attach,
@@ -84,7 +84,7 @@ pub struct Progress {
 
 /// The history of a workload.
 pub struct Model {
-    /// By stream: the state after so many batches.
+    /// The states of each stream after each number of batches.
     pub states: [Vec<State>; 2],
     /// Names and incarnations after so many changes of families.
     pub alive: Vec<BTreeMap<&'static str, usize>>,

@@ -67,7 +67,7 @@ pub struct Runner {
     /// Stores of tiers, and how many of them are attached.
     pub tiers: Vec<Arc<dyn Store>>,
     attached: usize,
-    /// With the clock of the run.
+    /// Times of the run, with its clock.
     pub moments: Arc<Moments>,
     store: Arc<dyn Store>,
     db: Option<Db>,

@@ -12,7 +12,7 @@ pub struct Workload {
     pub name: &'static str,
     pub settings: FamilySettings,
     pub steps: Vec<Step>,
-    /// Recoveries have this much memory for a memtable, bytes, and twice as much for all; `None`: what the settings say.
+    /// Memory for a memtable in recoveries, bytes, and twice as much for all; `None`: by the settings.
     pub recovery_memory: Option<u64>,
     /// Stores of tiers, and how many of them are attached from the start.
     pub tiers: usize,
@@ -324,7 +324,7 @@ pub fn snapshots() -> Workload {
     script.done()
 }
 
-/// When data begins to grow old, unix seconds: a time of 0 is not known.
+/// Time at which data begins to grow old, unix seconds: a time of 0 is not known.
 const AGING_START: u64 = 1_000_000;
 
 /// Old data sinks to the last level while new data comes, and while nothing comes. `kept` is what is young, at first and later.
@@ -438,7 +438,7 @@ pub fn medley() -> Workload {
     script.create("side", Leveled).batches(12, 4).then(Step::Compact("default")).batches(3, 4).done()
 }
 
-/// Only what happens by itself: rotation, flushes and compactions.
+/// Only background work: rotation, flushes and compactions.
 pub fn churn() -> Workload {
     let mut script = Script::new("churn", Leveled);
     script.batches(35, 5).then(Step::Read).batches(35, 5).done()

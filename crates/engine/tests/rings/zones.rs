@@ -33,7 +33,7 @@ fn drive() -> Arc<Emulator> {
     Arc::new(Emulator::memory(geometry, 14 << 10).expect("a sound geometry"))
 }
 
-/// All tables on two levels.
+/// A tree with all tables on two levels.
 fn low() -> Shape {
     Shape { family: FamilySettings { write_buffer_size: 8 << 10, ..FamilySettings::default() }, writes: 1300, keys: 97 }
 }
@@ -65,7 +65,7 @@ fn value(write: u64) -> Vec<u8> {
     format!("{write:06} {}", "v".repeat((write % 150) as usize)).into_bytes()
 }
 
-/// How many writes the database shows; what is wrong, if it shows no moment of the history.
+/// Number of writes that the database shows; an error if it shows no moment of the history.
 fn moment(db: &Db, keys: u64) -> Result<u64, String> {
     let mut found = Vec::new();
     for number in 0..keys {

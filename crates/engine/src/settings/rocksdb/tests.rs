@@ -158,7 +158,7 @@ fn values_out_of_range_have_their_lines() {
     }
 }
 
-/// Whoever leaves all levels to the engine can name neither the codec of one nor an effort, whichever line comes first.
+/// A file that leaves all levels to the engine can name neither the codec of one nor an effort, whichever line comes first.
 #[test]
 fn codecs_by_hand_beside_auto_are_refused() {
     let refused = |text: &str| OptionsFile::parse(&file("", text, "")).unwrap_err().join("\n");

@@ -186,7 +186,7 @@ fn a_panic_is_an_error_and_the_helper_goes_on() {
     }
 }
 
-/// Whoever comes first, the helper or the thread that wants the batch back.
+/// The error is the same whether a helper or the thread that wants the batch back compresses it.
 #[test]
 fn a_panic_is_an_error_of_the_table_whoever_packs() {
     for helpers in [0, 1] {

@@ -1,4 +1,4 @@
-//! Bytes are inserted into a log, removed from it, swapped and doubled: what stands behind them has moved.
+//! Bytes are inserted into a log, removed from it, swapped and doubled: the records behind them have moved.
 
 use super::super::frame::REACH;
 use super::*;
@@ -135,7 +135,7 @@ fn a_tail_that_was_never_synced_may_move() {
     assert!(cut > 500, "{cut}");
 }
 
-/// A value may hold a log: the one it is written to, or another. What a watermark of this log says is true wherever it stands.
+/// A value may hold a log: the one it is written to, or another. A watermark of this log is true wherever it stands.
 #[test]
 fn a_copy_of_a_log_in_a_record_is_no_damage() {
     for number in [ID.number, ID.number + 1] {
