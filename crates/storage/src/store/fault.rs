@@ -96,7 +96,7 @@ pub enum Calls {
 pub struct Fault {
     /// Calls that are counted.
     pub calls: Calls,
-    /// Number of these calls that succeed first, counted from the wrapper's creation (0: the first one fails).
+    /// Number of counted calls that succeed first, from the wrapper's creation on (0: the first one fails).
     pub at: u64,
     /// All later calls fail too.
     pub sticky: bool,

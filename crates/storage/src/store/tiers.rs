@@ -27,7 +27,7 @@ struct Member {
     store: Arc<dyn Store>,
     /// Names made or removed so far; noted once that is done, so that a sync which began before it never counts for it.
     changes: AtomicU64,
-    /// Number of these changes that are durable.
+    /// Number of `changes` that are durable.
     synced: AtomicU64,
 }
 
@@ -255,7 +255,7 @@ impl Store for Tiers {
         }
     }
 
-    /// Pinned bytes of the primary store, which has all of these files.
+    /// Pinned bytes of the primary store, which has all logs and manifests.
     fn pinned_bytes(&self) -> u64 {
         self.member(Temperature::Unknown).store.pinned_bytes()
     }

@@ -121,7 +121,7 @@ impl MappedLog {
         self.file.sync_data()
     }
 
-    /// Gives up the mapping; the file is left to close.
+    /// Gives up the mapping and returns the file, which is left to close.
     pub(super) fn into_file(self) -> Arc<File> {
         self.file
     }

@@ -106,7 +106,7 @@ pub struct JournalFigures {
     pub snapshots: u64,
     /// Zones emptied.
     pub resets: u64,
-    /// Bytes written to these zones before they were emptied, all together.
+    /// Bytes that had been written to these emptied zones, all together.
     pub reset_bytes: u64,
 }
 
@@ -173,7 +173,7 @@ impl Span {
         })
     }
 
-    /// The zone is read-only and cannot be emptied.
+    /// The region's first zone is read-only, so the region cannot be emptied.
     fn stays(&self) -> bool {
         self.zones.first().is_some_and(|(_, zone)| zone.state == ZoneState::ReadOnly)
     }
@@ -251,7 +251,7 @@ enum Frame {
     Nothing,
 }
 
-/// Content of a region.
+/// A region as found on the drive.
 pub(super) struct Found {
     pub(super) volume: VolumeId,
     pub(super) catalog: Catalog,

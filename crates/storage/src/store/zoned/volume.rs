@@ -59,7 +59,7 @@ pub(super) struct Slot {
     pub(super) written: u64,
     /// Bytes of each file that lie here, padding among them.
     pub(super) tenants: BTreeMap<FileId, u64>,
-    /// Sum of these bytes.
+    /// Sum of the bytes of `tenants`.
     pub(super) valid: u64,
     /// Files that are being written into it.
     pub(super) writers: u32,
