@@ -339,7 +339,7 @@ fn read(path: &Path) -> Option<String> {
     try_read(path).ok().flatten()
 }
 
-/// A file's text; `None` if it does not exist.
+/// A file's text; `None` if the file does not exist.
 fn try_read(path: &Path) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)) {

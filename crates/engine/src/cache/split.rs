@@ -12,7 +12,7 @@
 use super::{Cache, Signals};
 use crate::settings::CompressedCache;
 
-/// One step moves this fraction of the budget (the budget divided by `STEPS`).
+/// One step moves the budget divided by this.
 const STEPS: u64 = 32;
 /// With fewer events than this, nothing is decided.
 const SAMPLES: u64 = 1000;

@@ -40,7 +40,7 @@ pub struct State {
     pub tiers: BTreeMap<Temperature, KnownTier>,
     /// Log segments that some family still needs; each must exist.
     pub logs: BTreeSet<u64>,
-    /// Least length of the records of some of these log segments, bytes.
+    /// Least length of the records of log segments for which it is known, bytes.
     pub log_lengths: BTreeMap<u64, u64>,
     /// File numbers below this have been used.
     pub next_number: u64,

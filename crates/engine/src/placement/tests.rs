@@ -32,7 +32,7 @@ impl Ideal {
         self.latest.iter().filter(|seq| **seq > from && **seq > 0).count()
     }
 
-    /// Tables with samples of as many keys, however many there are.
+    /// The present versions as tables, each with a sample of its keys.
     fn tables(&self) -> Vec<Table> {
         Table::all(&self.latest, self.latest.len() / 64)
     }

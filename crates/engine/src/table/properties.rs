@@ -73,7 +73,7 @@ const LARGEST: u64 = 102;
 const CHOSEN: u64 = 103;
 const TIMES: u64 = 104;
 const ZEROED_SEQ: u64 = 19;
-// 110 was something else once.
+// Tag 110 is retired.
 const PLACED: u64 = 111;
 const SAMPLE: u64 = 112;
 

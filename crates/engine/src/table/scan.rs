@@ -23,7 +23,7 @@ pub struct ScanCursor {
     index: Option<Arc<Cached<Index>>>,
     /// The blocks that were read last, as they are in the file.
     read: Vec<u8>,
-    /// Start in `read` and verified frame of each of these blocks.
+    /// Start in `read` and verified frame of each block there.
     frames: Vec<(usize, Frame)>,
     /// The current block decompressed, if it is compressed. One at a time: a piece may hold a thousand times its length.
     unpacked: Vec<u8>,

@@ -7,7 +7,7 @@ use super::known;
 use crate::codec::{Codec, Compression};
 use sinter_storage::store::Temperature;
 
-/// Effect of one option.
+/// Result of reading one option.
 pub(super) enum Verdict {
     Used,
     /// Used, but not as it is written.
