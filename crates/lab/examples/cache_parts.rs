@@ -1,4 +1,4 @@
-//! What a compressed part of the block cache is worth, by share, size of the cache and skew; Markdown tables:
+//! Measures the worth of a compressed part of the block cache by share, cache size and skew; prints Markdown tables:
 //! `cargo run --release -p sinter-lab --example cache_parts [directory]`.
 //!
 //! A hundred thousand keys of 1 KB that compress to half, in a tree of one level; one reader. The first table counts, so that it does
@@ -19,7 +19,7 @@ const VALUE: usize = 1000;
 /// Reads until the cache is warm, and reads that are counted.
 const WARM: u32 = 400_000;
 const READS: u32 = 100_000;
-/// What `auto` gets to find its share: it moves a thirty-second of the cache each second.
+/// Seconds that `auto` gets to find its share; each second it moves a thirty-second of the cache.
 const AUTO_SECONDS: f64 = 25.0;
 
 fn open(directory: &Path, slow: bool, cache_size: u64, compressed_cache: CompressedCache) -> Result<Db, Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! What the policies of the store on zones cost under the files of a leveled or universal tree; a table for each case:
+//! Compares the cost of allocation policies of the zoned store under the files of a leveled or universal tree, one table per case:
 //! `cargo run --release -p sinter-lab --example zone_policies [divisor [case [policy [seed]]]]`.
 //!
 //! The case of the original study is a drive of 32 GB in 256 zones, memtables and tables of half a zone, levels from 256 MB by a factor of

@@ -1,9 +1,8 @@
-//! What an engine does to files on zones, without the engine: a tree of keys without values, kept in shape by SinterDB's own pickers
+//! Simulates an engine's load on a zoned drive without the engine: a tree of keys without values, kept in shape by SinterDB's own pickers
 //! ([`crate::advise::tree`]), whose tables, logs and manifest are real files of a [`ZonedStore`] on an emulated drive. Their bytes are
-//! zeros, which the drive keeps for nothing, so that a load of the size of a drive takes seconds; and it repeats exactly.
+//! zeros, which take no space in the emulator, so that a load of the size of a drive takes seconds; and it repeats exactly.
 //!
-//! What it leaves out: merges that run beside each other and beside flushes (each is done when it is due), and the time that anything
-//! takes.
+//! Not simulated: merges that run beside each other and beside flushes (each is done when it is due), and time.
 
 use crate::advise::tree::{Entry, Files, Tree};
 use crate::workload::{Distribution, KeyStream, Permutation, Xoshiro256PlusPlus, Zipf};
@@ -16,10 +15,10 @@ use sinterdb::settings::FamilySettings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Which keys are put.
+/// Distribution of the keys that are put.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Law {
-    /// All alike.
+    /// Each key equally often.
     Uniform,
     /// By Zipf's law, popular keys anywhere.
     Zipf(f64),
@@ -28,7 +27,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// Its name in tables.
+    /// Name in printed tables.
     pub fn name(self) -> String {
         match self {
             Law::Uniform => "uniform".into(),
@@ -43,47 +42,46 @@ impl Law {
 pub struct Churn {
     /// The tree's shape.
     pub settings: FamilySettings,
-    /// The drive's.
+    /// Geometry of the drive.
     pub geometry: Geometry,
-    /// Keys that there are.
+    /// Number of keys.
     pub keys: u64,
-    /// So many puts of them.
+    /// Number of puts.
     pub puts: u64,
     /// Bytes of an entry, in a log and in a table.
     pub entry: u32,
-    /// Which.
+    /// Distribution of the puts over the keys.
     pub law: Law,
-    /// All draws follow from it.
+    /// Seed of all draws.
     pub seed: u64,
 }
 
-/// What came of one.
+/// Result of a [`Churn`].
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Puts that were done: all, unless there was no room.
+    /// Puts that were done: all, unless space ran out.
     pub puts: u64,
-    /// Why there were no more.
+    /// Reason why the puts ended early.
     pub failure: Option<String>,
-    /// The volume's own account.
+    /// Figures of the volume.
     pub figures: Figures,
-    /// Its zones in the end.
+    /// Zones of the volume in the end.
     pub map: ZoneMap,
-    /// Bytes written to tables and logs, over those of all puts.
+    /// Bytes written to tables and logs over the bytes of all puts.
     pub write_amplification: f64,
-    /// Zones in use over the least that what lives has room in, on average over the second half of the puts: what one moment shows is
-    /// partly luck.
+    /// Zones in use over the fewest that could hold the live bytes, averaged over the second half of the puts (one moment is partly luck).
     pub mean_use: f64,
     /// Bytes of the largest zone.
     capacity: u64,
 }
 
 impl Outcome {
-    /// The share of the capacity that lives in the end.
+    /// Live bytes in the end as a share of the capacity.
     pub fn utilisation(&self) -> f64 {
         self.map.live() as f64 / self.map.capacity().max(1) as f64
     }
 
-    /// What is in use in the end and does not live, in zones: not written yet; dead beside what lives; dead, and nothing beside lives.
+    /// Bytes in use in the end that are not live, in zones: not written yet; dead in zones with live bytes; dead in zones without.
     pub fn waste(&self) -> [f64; 3] {
         let files = self.map.zones.iter().skip(self.map.metadata.end as usize).filter(|zone| zone.condition != Condition::Empty);
         let mut waste = [0; 3];
@@ -95,8 +93,8 @@ impl Outcome {
         waste.map(|bytes| bytes as f64 / self.capacity as f64)
     }
 
-    /// The least resets that what the host wrote could have cost: all of it but what still lies below a write pointer, in zones written
-    /// to their ends.
+    /// Fewest resets that the bytes written by the host could have cost: all bytes but those that still lie below a write pointer, in zones
+    /// written to their ends.
     pub fn least_resets(&self) -> f64 {
         let lies: u64 = self.map.zones.iter().skip(self.map.metadata.end as usize).map(|zone| zone.written).sum();
         self.figures.host_total().saturating_sub(lies) as f64 / self.capacity as f64
@@ -112,7 +110,7 @@ struct Zones {
 /// Bytes of a manifest's record, about.
 const RECORD: usize = 300;
 
-/// Appended at once.
+/// Bytes per append.
 const PIECE: usize = 1 << 20;
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -153,7 +151,7 @@ impl Files for Zones {
 /// Key numbers by a law.
 struct Keys {
     all: KeyStream,
-    /// Of the keys that three of four puts go to, if there are any.
+    /// Stream of the hot keys of [`Law::Mixed`], to which three of four puts go.
     hot: Option<KeyStream>,
     which: Xoshiro256PlusPlus,
 }
@@ -191,10 +189,10 @@ impl Log {
     }
 }
 
-/// Does it. Merges are done when they are due, before the next put.
+/// Runs the simulation. Merges are done when they are due, before the next put.
 ///
 /// # Errors
-/// Shapes that cannot be; what goes wrong later is in the outcome.
+/// Impossible shapes; later failures are in the outcome.
 pub fn run(churn: &Churn, options: Options) -> Result<Outcome, String> {
     let drive = Arc::new(Emulator::memory(churn.geometry.clone(), churn.geometry.zone_size).map_err(text)?);
     let options = Options { background: false, ..options };
@@ -218,7 +216,7 @@ pub fn run(churn: &Churn, options: Options) -> Result<Outcome, String> {
     })
 }
 
-/// How far it came.
+/// Progress of the puts.
 #[derive(Default)]
 struct Course {
     puts: u64,

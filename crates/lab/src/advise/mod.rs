@@ -23,7 +23,7 @@ use crate::study::settings::{puts, putter, settle};
 use predict::{Prediction, predict, write_amplification};
 use sinterdb::settings::Budgets;
 
-/// What the predictions take for granted.
+/// Assumptions of the predictions, for people.
 pub const ASSUMPTIONS: [&str; 6] = [
     "One merge runs at a time. Where the workload's pace is closed, it reads three times as many bytes of tables as writers fill meanwhile \
      (measured on two processors with small trees), until level 0 slows them down; where it is open, merges keep up.",
@@ -43,13 +43,13 @@ pub struct Advice {
     pub name: String,
     /// Bytes written over bytes written by the user, log included.
     pub write_amplification: f64,
-    /// Bytes of tables over those of them that live keys and values need, in the end: as the budget counts.
+    /// Bytes of tables in the end over the bytes that live keys and values need in them, as the space budget counts.
     pub space_amplification: f64,
-    /// The same at its worst.
+    /// Largest space amplification during the run.
     pub peak_space_amplification: f64,
     /// Sorted runs that a read looks into.
     pub runs: f64,
-    /// Its worst space is within the budget, if there is one.
+    /// Whether `peak_space_amplification` is within the space budget; true without one.
     pub fits: bool,
 }
 
@@ -119,11 +119,11 @@ pub fn uniform_updates(keys: u64, key_size: usize, value_size: usize, compressio
 pub struct Compared {
     /// The cell of the study.
     pub cell: String,
-    /// What was measured of it.
+    /// Name of the measure of the cell.
     pub measure: String,
-    /// Write amplification as predicted.
+    /// Predicted write amplification.
     pub predicted: f64,
-    /// As measured.
+    /// Measured write amplification.
     pub measured: Summary,
 }
 

@@ -1,4 +1,5 @@
-//! What a run would write, without running it: the requests of its workload, drawn as the driver draws them, go into trees of keys.
+//! Predicts the bytes that a run writes, without running it: the requests of its workload, drawn as the driver draws them, go into trees of
+//! keys.
 
 use super::tree::{Entry, Tree};
 use crate::drive::requests::{Key, Operation, Plan};
@@ -17,18 +18,18 @@ const WRITES: u64 = 2_000_000;
 /// Fewest entries of a memtable in a tree that is made smaller.
 const MEMTABLE_LEAST: u64 = 64;
 
-/// What a phase would do.
+/// Predicted figures of a phase.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prediction {
-    /// The phase.
+    /// Name of the phase.
     pub name: String,
     /// Key and value bytes written by the user.
     pub user_bytes: u64,
     /// Bytes written by cause: `wal`, `flush`, `compaction to LN`.
     pub written: BTreeMap<String, u64>,
-    /// Bytes of tables over those of them that live keys and values need, when it ended: as the budget counts.
+    /// Bytes of tables at the end of the phase over the bytes that live keys and values need in them, as the space budget counts.
     pub space_amplification: f64,
-    /// The same at its worst, when a merge had written everything and deleted nothing.
+    /// Largest space amplification, reached when a merge has written all its outputs and deleted no input.
     pub peak_space_amplification: f64,
     /// Sorted runs that a read had to look into, on average since the store was opened.
     pub runs: f64,

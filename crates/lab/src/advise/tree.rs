@@ -25,17 +25,17 @@ pub struct Entry {
     pub raw: u32,
 }
 
-/// Who keeps the files that the tables of a tree would be.
+/// Keeps the files of a tree's tables.
 pub trait Files {
     /// A table is written to a level, by a merge with a reason or by a flush.
     fn write(&mut self, table: &TableInfo, level: usize, reason: Option<Reason>) -> Result<(), String>;
-    /// What was written is in the tree now, and the tables of these numbers are not any more.
+    /// The tree now refers to the tables written since the last call, and no longer to the tables numbered `gone`.
     fn publish(&mut self, gone: &[u64]) -> Result<(), String>;
-    /// What their medium frees only together, bytes ([`sinter_storage::store::Store::unit`]).
+    /// Unit in which the medium frees space, bytes ([`sinter_storage::store::Store::unit`]); 0 if there is none.
     fn unit(&self) -> u64;
 }
 
-/// Nobody.
+/// Keeps no files.
 struct Nowhere;
 
 impl Files for Nowhere {
@@ -75,7 +75,7 @@ impl Tree {
         Tree::over(Box::new(Nowhere), settings)
     }
 
-    /// The same, whose tables are files.
+    /// An empty tree whose tables are files.
     pub fn over(files: Box<dyn Files>, settings: FamilySettings) -> Self {
         let settings = FamilySettings { preclude_last_level_data_seconds: Preclude::Seconds(0), ..settings };
         let version = Version::empty(settings.num_levels);
@@ -92,7 +92,7 @@ impl Tree {
         }
     }
 
-    /// Its settings.
+    /// Settings of the family.
     pub fn settings(&self) -> &FamilySettings {
         &self.settings
     }
@@ -250,8 +250,8 @@ impl Tree {
         Ok(tables)
     }
 
-    /// Where tables end (as `compaction::output` has it): when they are large enough, when they overlap too much of the next level, or from
-    /// half their size on where a table of that level ends.
+    /// Cuts the output of a merge into tables as `compaction::output` does: a table ends when it is large enough, when it overlaps too much
+    /// of the next level, or from half its size on where a table of that level ends.
     fn cut(&self, entries: Vec<Entry>, plan: &Plan) -> Vec<Vec<Entry>> {
         let mut below = plan.grandparents.iter().map(|table| (key_of(&table.range.largest), table.bytes)).peekable();
         let (mut tables, mut open, mut bytes, mut overlap) = (Vec::new(), Vec::new(), 0, 0);

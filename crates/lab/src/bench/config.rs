@@ -1,4 +1,4 @@
-//! What a bench run is made of; the names are db_bench's flags.
+//! Parameters of a bench run; the names are db_bench's flags.
 
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ pub struct Bench<'a, O> {
     pub opener: &'a O,
     /// Raised by the user: everything ends at its next operation.
     pub stop: &'a AtomicBool,
-    /// Where to show how far it is; needs one place per thread.
+    /// Displays progress; needs one place per thread.
     pub progress: &'a Progress,
 }
 
@@ -94,7 +94,7 @@ struct One<'a, O> {
     first_stream: u64,
 }
 
-/// What the threads of a workload did.
+/// Tallies of the threads of a workload.
 #[derive(Default)]
 struct Threads {
     workers: Vec<Tally>,

@@ -125,7 +125,7 @@ impl<'a, S: Session> Worker<'a, S> {
         Ok(())
     }
 
-    /// Of each hundred operations, first the reads, then the writes.
+    /// Mixes reads and writes: in each hundred operations, first `readwritepercent` reads, then writes.
     fn mix(&mut self) -> Outcome<()> {
         let mut turn = 0;
         while self.probe.more() {

@@ -4,7 +4,7 @@ use sinterdb::clock::{Clock, SystemClock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What was not used of so long may be used later, nanoseconds: the refill period of RocksDB's rate limiter (util/rate_limiter.cc).
+/// Span whose unused budget may be used later, nanoseconds: the refill period of RocksDB's rate limiter (util/rate_limiter.cc).
 const BURST_NS: u64 = 100_000_000;
 /// Shorter waits are left to the next request: a sleep costs more than it paces.
 const SHORTEST_WAIT_NS: u64 = 1_000_000;
@@ -22,7 +22,7 @@ impl Pacer {
         Pacer { bytes_per_second, next_ns: AtomicU64::new(0) }
     }
 
-    /// Takes `bytes` of the budget; when they are due.
+    /// Takes `bytes` of the budget and returns the moment at which they are due.
     pub fn due(&self, bytes: u64, now_ns: u64) -> u64 {
         let cost = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
@@ -31,7 +31,8 @@ impl Pacer {
         start(taken.unwrap_or_else(|next| next))
     }
 
-    /// Waits until `bytes` more may be written, or `ended` says so of the moment. The moment at which it returns.
+    /// Waits until `bytes` more may be written, or until `ended` returns true for the current moment. Returns the moment at which the wait
+    /// ended.
     pub fn wait(&self, bytes: u64, clock: &SystemClock, ended: impl Fn(u64) -> bool) -> u64 {
         let mut now = clock.monotonic_ns();
         let due = self.due(bytes, now);

@@ -56,7 +56,7 @@ impl Limit {
     pub const NONE: Limit = Limit { operations: u64::MAX, nanoseconds: u64::MAX };
 }
 
-/// What one worker did.
+/// Tally of one worker.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub operations: u64,

@@ -81,7 +81,7 @@ impl Workload {
         ("levelstats", LevelStats),
     ];
 
-    /// Its name in db_bench.
+    /// Name in db_bench.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, w)| *w == self).map_or("", |(name, _)| name)
     }
@@ -142,7 +142,7 @@ impl Workload {
         !matches!(self, FillSeq | FillUniqueRandom | ReadSeq | ReadReverse | DeleteSeq)
     }
 
-    /// How a thread of this workload draws keys.
+    /// Key distribution of a thread of this workload.
     pub(super) fn distribution(self, config: &BenchConfig) -> Distribution {
         match self {
             FillSeq | DeleteSeq | ReadSeq | ReadReverse => Distribution::Sequential,

@@ -1,5 +1,5 @@
-//! Which keys exist, by family. The requests of a phase are made once more behind it instead of being watched during it. With one thread
-//! the count is exact; of several, puts and deletes of one key may have come in another order.
+//! Counts the keys that exist, by family. The requests of a phase are drawn again after the phase instead of being watched during it. With
+//! one thread the count is exact; with several, puts and deletes of one key may have happened in another order.
 
 use super::requests::{Key, Operation, Plan};
 use crate::workload::LiveKeys;

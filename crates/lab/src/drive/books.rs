@@ -8,28 +8,28 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What figures of a target are completed with, so that those of all engines mean the same.
+/// Completes the figures of a target, so that the figures of all engines mean the same.
 pub(super) struct Books {
     pub source: Source,
     /// Directories of the store.
     pub directories: Vec<PathBuf>,
     /// Bytes that the process had written when the store was opened.
     pub written_at_open: u64,
-    /// Where the last phase ended. The next one begins there: what is written between two phases, by compactions that go on, belongs to
-    /// the next, so that no byte is lost.
+    /// Figures at the end of the last phase, where the next phase begins: bytes that compactions write between two phases count for the
+    /// second, so that none is lost.
     pub figures: Figures,
-    /// Bytes that the process had written by then.
+    /// Bytes that the process had written at the end of the last phase.
     pub process_written: u64,
 }
 
 impl Books {
-    /// Of a store that is opened now in these directories.
+    /// Books of a store that is opened now in `directories`.
     pub fn open(source: Source, directories: Vec<PathBuf>, written_at_open: u64) -> Self {
         Books { source, directories, written_at_open, figures: Figures::default(), process_written: written_at_open }
     }
 
-    /// The target's figures. User bytes are those that the clients wrote, the store's size is that of its directories (in a volume, of its
-    /// files), and where the engine has no account of its own, the process's writes are all there is.
+    /// The target's figures, completed: user bytes are those that the clients wrote; the size of the store is that of its directories (in a
+    /// volume, of its files); and where the engine does not count writes itself, the writes of the process stand in.
     pub fn read<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
         let mut figures = target.figures()?;
         figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);

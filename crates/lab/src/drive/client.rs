@@ -1,5 +1,5 @@
-//! What a thread does: a request after the other against its session, each at its time. Buffers are made before the first; from then on
-//! nothing here allocates, prints or locks.
+//! The work of a client thread: one request after another against its session, each at its time. Buffers are made before the first; from
+//! then on nothing here allocates, prints or locks.
 
 use super::gauge::{Done, Gauge};
 use super::requests::{Key, Operation, Request, Requests};
@@ -18,14 +18,14 @@ const LONGEST_SLEEP_NS: u64 = 100_000_000;
 /// When a thread's operations start and end.
 pub(super) struct Schedule<'a> {
     pub clock: &'a SystemClock,
-    /// Each of them ends the thread: the user's, and that of a thread that failed.
+    /// Flags that end the thread when raised: the user's, and that of a failed thread.
     pub flags: [&'a AtomicBool; 2],
     pub start_ns: u64,
-    /// What starts before it is warm-up.
+    /// Operations that start earlier are warm-up.
     pub warm_until_ns: u64,
     pub deadline_ns: u64,
     pub pace: Pace,
-    /// This thread among the `threads` of the phase.
+    /// Number of this thread among the `threads` of the phase.
     pub thread: u64,
     pub threads: u64,
 }

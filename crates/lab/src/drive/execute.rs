@@ -100,7 +100,7 @@ pub fn remove_left(parent: &Path, process: u32) {
     }
 }
 
-/// How the directories of runs begin; the number of the process follows, and a number.
+/// Prefix of the directories of runs; the process id and a number follow.
 const PREFIX: &str = "sinter-run-";
 
 /// A directory of the run's own, removed with everything in it.

@@ -1,5 +1,5 @@
-//! What a client counts while it works: plain numbers that only it writes and anybody may read, so that the sampler never stops it. A
-//! second's latencies are the difference of two readings; nothing is swapped, locked or allocated.
+//! Counters of a client: plain numbers that only the client writes and anybody may read, so that the sampler never stops it. A second's
+//! latencies are the difference of two readings; nothing is swapped, locked or allocated.
 
 use crate::result::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,12 +31,12 @@ fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Relaxed) + amount, Relaxed);
 }
 
-/// What an operation came to.
+/// Bytes and keys of an operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Done {
     /// Key and value bytes read or written.
     pub bytes: u64,
-    /// Of these, written ones.
+    /// Key and value bytes written, part of `bytes`.
     pub written: u64,
     /// Keys asked for.
     pub asked: u64,
@@ -56,17 +56,17 @@ struct Counters {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Gauge {
-    /// Of the warm-up, and of all behind it.
+    /// Counters of the warm-up, and counters of the measured time.
     counters: [Counters; 2],
     written: AtomicU64,
     not_started: AtomicU64,
     end_ns: AtomicU64,
-    /// Of the warm-up, then one for each kind of request.
+    /// Latency buckets: one set for the warm-up, then one for each kind of request.
     latencies: Vec<Box<[AtomicU64]>>,
 }
 
 impl Gauge {
-    /// For so many kinds of requests.
+    /// A gauge at zero for `kinds` kinds of requests.
     pub fn new(kinds: usize) -> Self {
         let latency = || (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
         Gauge {
@@ -78,7 +78,7 @@ impl Gauge {
         }
     }
 
-    /// An operation of a kind took so long. `warming`: it counts in the series only.
+    /// Counts an operation that took `nanoseconds`. While `warming`, it counts in the series only.
     #[inline]
     pub fn record(&self, kind: usize, warming: bool, nanoseconds: u64, done: &Done) {
         let (counters, latency) = if warming { (&self.counters[0], 0) } else { (&self.counters[1], kind + 1) };
@@ -90,7 +90,7 @@ impl Gauge {
         add(&self.written, done.written);
     }
 
-    /// A request of a kind never started, and had waited so long when the client ended: it is no operation, and has a latency.
+    /// Counts a request that had not started when the client ended, after a wait of `nanoseconds`: it adds a latency, but no operation.
     pub fn miss(&self, kind: usize, nanoseconds: u64) {
         add(&self.latencies[kind + 1][bucket(nanoseconds)], 1);
         add(&self.not_started, 1);
@@ -107,14 +107,14 @@ impl Gauge {
     }
 }
 
-/// What several clients came to, the warm-up left out.
+/// Sums over several clients, without the warm-up.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub operations: u64,
-    /// Requests that had to wait until the end.
+    /// Requests that had not started when their client ended.
     pub not_started: u64,
     pub done: Done,
-    /// When the last one ended.
+    /// Moment at which the last client ended.
     pub end_ns: u64,
 }
 
@@ -151,12 +151,12 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    /// Of all kinds, those of the warm-up too.
+    /// Latencies of all kinds, warm-up included.
     pub fn everything(gauges: &[Gauge]) -> Self {
         Self::read(gauges.iter().flat_map(|gauge| gauge.latencies.iter().map(AsRef::as_ref)))
     }
 
-    /// Of one kind.
+    /// Latencies of one kind, without the warm-up.
     pub fn of_kind(gauges: &[Gauge], kind: usize) -> Self {
         Self::read(gauges.iter().map(|gauge| gauge.latencies[kind + 1].as_ref()))
     }
@@ -178,7 +178,7 @@ impl Latencies {
         Latencies { counts }
     }
 
-    /// What came since an earlier reading.
+    /// Latencies counted since an earlier reading.
     pub fn since(&self, earlier: &Latencies) -> Self {
         Latencies { counts: self.counts.iter().zip(&earlier.counts).map(|(now, before)| now - before).collect() }
     }
@@ -199,7 +199,7 @@ impl Latencies {
         reached.map(upper_end)
     }
 
-    /// As a result, each as the largest latency of its bucket; `None` if there are none.
+    /// Summary for a result, in which each latency counts as the largest of its bucket; `None` if there are none.
     pub fn result(&self) -> Option<Latency> {
         let mut histogram = Latency::histogram();
         for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {

@@ -13,9 +13,9 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 
 /// A confined process. The limits end when this is dropped.
 pub(super) struct Confined {
-    /// What holds, and why the rest does not.
+    /// Limits that hold, and the reasons why others do not.
     pub confinement: Confinement,
-    /// The processors before.
+    /// Processors of the thread before it was confined, to be restored.
     cpus: Option<CpuSet>,
     groups: Vec<Group>,
 }
@@ -81,7 +81,7 @@ fn members(set: &CpuSet) -> Vec<usize> {
     (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// Takes the first `cpus` of those that the thread may use; all of them, as they were.
+/// Pins the thread to the first `cpus` of the processors that it may use. Returns all that it could use before.
 fn pin(cpus: usize) -> Result<CpuSet, String> {
     let allowed = sched_getaffinity(THIS_THREAD).map_err(|error| format!("the processors are not known: {error}"))?;
     let list = members(&allowed);
@@ -94,25 +94,25 @@ fn pin(cpus: usize) -> Result<CpuSet, String> {
     Ok(allowed)
 }
 
-/// The cgroups that this process is in, of the tree that limits something.
+/// The cgroups of this process in the hierarchy of one controller.
 struct Groups {
-    /// Where they are mounted.
+    /// Mount point of the hierarchy.
     mount: PathBuf,
-    /// The directory of the innermost.
+    /// Directory of the innermost cgroup.
     home: PathBuf,
     files: &'static Files,
 }
 
-/// The files of a version of the interface.
+/// File names of one version of the cgroup interface.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
     controller: &'static str,
     limit: &'static str,
-    /// What a limit is called where systemd sets it.
+    /// Name of the limit in systemd.
     property: &'static str,
-    /// Memory and swap together, or swap alone.
+    /// File that limits memory and swap together (version 1), or swap alone (version 2).
     swap: Option<&'static str>,
-    /// A group has controllers only if the one around it lets it.
+    /// Whether a group has controllers only if its parent enables them (version 2).
     has_control: bool,
 }
 
@@ -147,7 +147,7 @@ impl Files {
     }
 }
 
-/// How the cgroups of runs are called; the number of the process follows.
+/// Prefix of the cgroups of runs; the process id follows.
 const PREFIX: &str = "sinter-run-";
 
 /// A cgroup made for this run.

@@ -32,7 +32,7 @@ use std::path::Path;
 
 /// A kind of store that specs can name: SinterDB here, others in crates of their own.
 pub trait Engine {
-    /// What it opens.
+    /// Store that the engine opens.
     type Target: Target;
 
     /// Opens an empty store with all families of the spec (in the spec's order) in `directory`, which exists and is empty.
@@ -52,7 +52,7 @@ pub struct Opened<T> {
     pub ignored_settings: Vec<String>,
     /// The compression that the engine says it has, by family, in its own words; empty where it does not say.
     pub compression: BTreeMap<String, String>,
-    /// Where its [`Figures::written`](crate::target::Figures::written) come from. For [`Source::Process`] the driver fills them in (one
+    /// Source of the target's [`Figures::written`](crate::target::Figures::written). For [`Source::Process`] the driver fills them in (one
     /// cause, `process`), so that the target may leave them empty.
     pub source: Source,
 }

@@ -1,4 +1,5 @@
-//! What a run can be confined to here: asked of the kernel before a study is planned, so that nobody finds out after an hour.
+//! Limits to which a run can be confined on this machine: asked of the kernel before a study is planned, so that nobody finds out after an
+//! hour.
 
 use super::limits::{confine, memory_limit};
 use crate::result::Machine;

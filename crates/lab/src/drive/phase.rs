@@ -25,11 +25,11 @@ pub(super) struct Run<'a, T> {
     pub clock: SystemClock,
     pub pool: ValuePool,
     pub alive: Alive,
-    /// Numbers of inserted keys are taken up to here.
+    /// First key number that no insert has taken.
     pub inserts: u64,
 }
 
-/// What a phase does.
+/// Work of a phase.
 enum Work<'a> {
     Requests { plan: Plan, count: u64, seconds: f64, warm_up: f64, pace: Pace },
     Replay { script: Script<'a>, pace: Pace },
@@ -84,7 +84,7 @@ impl<'a, T: Target> Run<'a, T> {
         Ok(Some(record))
     }
 
-    /// What is to be done, the names of its kinds of requests, and how much it is.
+    /// The work of phase `index`, the names of its kinds of requests, and its amount.
     fn work(&self, index: usize) -> Outcome<(Work<'a>, Vec<String>, Amount)> {
         let spec: &'a RunSpec = self.spec;
         let RunSpec { workload, engine, seed, .. } = spec;
@@ -131,7 +131,7 @@ impl<'a, T: Target> Run<'a, T> {
         })
     }
 
-    /// Does the work; when its warm-up ended.
+    /// Does the work and returns the moment at which its warm-up ended.
     fn perform(&self, work: &Work<'_>, gauges: &[Gauge]) -> Outcome<u64> {
         match work {
             Work::Settle => self.target.flush().and_then(|()| self.target.wait_for_compactions()).map(|()| 0),
@@ -207,7 +207,7 @@ impl<'a, T: Target> Run<'a, T> {
         true
     }
 
-    /// What the clients and the target say of the phase.
+    /// Record of the phase from the figures of the clients and of the target.
     fn record(&self, kinds: &[String], gauges: &[Gauge], series: Vec<Second>) -> Outcome<PhaseRecord> {
         let totals = Totals::of(gauges);
         let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();

@@ -1,5 +1,5 @@
-//! What the clients of a phase ask for, one request after the other: a pure function of workload, phase, seed and thread, so that the
-//! requests can be made once more after the measurement, to count what is alive.
+//! Requests of the clients of a phase, one after another: a pure function of workload, phase, seed and thread, so that the requests can be
+//! drawn again after the measurement to count the keys that are alive.
 
 use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, Template, ValueSize, Workload, Writer};
 use crate::workload::{
@@ -8,11 +8,11 @@ use crate::workload::{
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Get,
-    /// Asks for a key with a character more than those there are.
+    /// Asks for a key that is one character longer than any stored one.
     GetMissing,
     Put,
     Insert,
@@ -52,10 +52,10 @@ pub(crate) enum Key {
     Inserted { neighbour: u64, number: u64 },
 }
 
-/// One thing to do.
+/// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Which of [`Plan::kinds`].
+    /// Index into [`Plan::kinds`].
     pub kind: usize,
     pub operation: Operation,
     /// Index into the spec's families.
@@ -93,7 +93,7 @@ enum Source {
     Latest(f64),
 }
 
-/// What all threads of a phase have in common.
+/// Plan of a phase, shared by all its threads.
 #[derive(Debug)]
 pub(crate) struct Plan {
     rows: Vec<Row>,
@@ -101,16 +101,16 @@ pub(crate) struct Plan {
     sizes: ValueSizes,
     seed: u64,
     phase: u64,
-    /// Those of the mixes.
+    /// Threads that make the requests of the mixes.
     clients: u64,
-    /// One more thread, to which the last row and the last place belong.
+    /// Additional thread that only writes; the last row and the last place belong to it.
     writer: Option<Writer>,
-    /// Numbers below it belong to inserts of earlier phases.
+    /// First number for inserts of this phase; smaller ones belong to earlier phases.
     first_insert: u64,
 }
 
 impl Plan {
-    /// The plan of a phase; `None` if it is none of requests.
+    /// The plan of a phase; `None` if the phase makes no requests.
     pub fn of(kind: &PhaseKind, workload: &Workload, engine: &EngineSpec, seed: u64, phase: usize, first_insert: u64) -> Option<Plan> {
         let (mut mixes, clients, writer) = match kind {
             PhaseKind::Load { order, threads } => (vec![load_mix(*order)], *threads, None),
@@ -147,12 +147,12 @@ impl Plan {
         })
     }
 
-    /// How many threads share the operations of the phase. Their numbers are those below.
+    /// Number of threads that share the operations of the phase; they are numbered from 0.
     pub fn clients(&self) -> usize {
         self.clients as usize
     }
 
-    /// Who writes meanwhile, as the thread behind the clients.
+    /// Writer beside the clients; its thread number follows theirs.
     pub fn writer(&self) -> Option<Writer> {
         self.writer
     }
@@ -177,12 +177,12 @@ impl Plan {
         Xoshiro256PlusPlus::stream(self.seed, stream(self.phase, HOLES, thread as u64))
     }
 
-    /// The families that an operation is done to for which `wanted` is true.
+    /// Families touched by the operations for which `wanted` is true.
     pub fn families(&self, wanted: impl Fn(Operation) -> bool) -> impl Iterator<Item = usize> {
         self.rows.iter().filter(move |row| wanted(row.operation)).map(|row| self.places[row.mix].family)
     }
 
-    /// Where inserts of the next phase begin, if no thread of this one did more than `operations`.
+    /// First number for inserts of the next phase, if no thread of this one made more than `operations` requests.
     pub fn next_insert(&self, operations: u64) -> u64 {
         self.first_insert.saturating_add(operations.saturating_mul(self.clients * self.places.len() as u64))
     }
@@ -265,7 +265,7 @@ pub(super) fn sizes(size: ValueSize) -> ValueSizes {
     }
 }
 
-/// How a thread draws the keys of a mix.
+/// Key stream of a thread for a mix.
 enum Stream {
     Drawn(KeyStream),
     Latest(Latest, Xoshiro256PlusPlus),
@@ -274,7 +274,7 @@ enum Stream {
 /// The requests of a thread.
 pub(crate) struct Requests<'a> {
     plan: &'a Plan,
-    /// Of the plan's kinds, those that this thread makes.
+    /// Range of the plan's kinds from which this thread draws.
     kinds: Range<usize>,
     thread: u64,
     random: Xoshiro256PlusPlus,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the shell reports for a command that Ctrl-C ended.
+/// Exit code that the shell reports for a command that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
 
 /// The whole of `<program> run`: reads a [`RunSpec`] as JSON from stdin, hands it to `run` (in which [`execute`](super::execute) is called

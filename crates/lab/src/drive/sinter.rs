@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((opened.target.levels(0).unwrap().len(), opened.target.levels(1).unwrap().len()), (5, 7));
     }
 
-    /// What the engine says of limits has no group in it if it is shown none, whatever confines the test; the processors are there.
+    /// The engine reports no cgroup limit if it is shown none, whatever confines the test; processors are still visible.
     #[test]
     fn limits_are_hidden_and_processors_are_not() {
         let directory = tempfile::tempdir().unwrap();

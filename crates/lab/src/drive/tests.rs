@@ -376,7 +376,7 @@ fn a_medium_can_be_full() {
     assert_eq!(record.phases.len(), 1, "the load found room");
 }
 
-/// What the engine chose by itself stands in the record of each phase, and nothing where it was told.
+/// Codecs chosen by the engine stand in the record of each phase; nothing stands there where the codec was set.
 #[test]
 fn a_record_has_the_codecs_that_were_chosen() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,16 +8,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{PoisonError, RwLock};
 use std::thread::{self, Builder};
 
-/// Where a thread waits until all are there.
+/// Gate at which a thread waits until all threads are there.
 pub(super) struct Gate<'a> {
-    /// Held by the one who starts the threads until it opens or goes away; the moment of the opening.
+    /// Moment at which the gate opened; locked by the starter of the threads until it opens the gate or fails.
     opened: &'a RwLock<Option<u64>>,
-    /// Nothing is sent: its end says that the thread is there, or will never be.
+    /// Nothing is sent: dropping it says that the thread is there, or will never be.
     arrived: Sender<()>,
 }
 
 impl Gate<'_> {
-    /// Waits for the others. The moment at which all begin; `None` if one could not be started, so that none begins.
+    /// Waits for the other threads. Returns the moment at which all begin; `None` if one could not be started, so that none begins.
     pub fn pass(self) -> Option<u64> {
         drop(self.arrived);
         *self.opened.read().unwrap_or_else(PoisonError::into_inner)

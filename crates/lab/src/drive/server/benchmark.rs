@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked whether it has ended.
+/// Interval between checks whether redis-benchmark has ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What it says.
+/// Result that redis-benchmark prints.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Said {
     pub operations: u64,
@@ -54,7 +54,7 @@ pub(super) fn ask(program: &Path, spec: &RunSpec, phase: &PhaseKind, server: &Se
     Ok(Some(Said { operations, per_second }))
 }
 
-/// Its arguments, and how many requests it makes.
+/// Arguments of redis-benchmark for a phase, and the number of requests; `None` if it cannot do the phase.
 fn arguments(spec: &RunSpec, phase: &PhaseKind, address: SocketAddr) -> Option<(Vec<String>, u64)> {
     let (PhaseKind::Run { mixes, operations: Some(operations), .. }, Some(server)) = (phase, &spec.engine.server) else { return None };
     let ValueSize::Fixed(size) = spec.workload.value_size else { return None };

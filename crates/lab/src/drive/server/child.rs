@@ -18,12 +18,12 @@ use std::time::Duration;
 
 /// The program of Redis.
 const REDIS_SERVER: &str = "redis-server";
-/// How often it is looked whether a new server answers.
+/// Interval between checks whether a new server answers.
 const POLL: Duration = Duration::from_millis(10);
-/// A server that does not answer by then never will.
+/// Time in which a new server must answer, nanoseconds.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// What lies in the directory of a run: the data, what the server says, and the number of its group.
+/// Names in the directory of a run: the data, the server's output, and the number of its process group.
 const DATA: &str = "data";
 const LOG: &str = "server.log";
 const GROUP: &str = "server.group";
@@ -94,12 +94,12 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The number of its process.
+    /// Process id of the server.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
@@ -109,12 +109,12 @@ impl Server {
         &self.directory
     }
 
-    /// Where its data lie.
+    /// Directory of the server's data.
     pub fn data(&self) -> PathBuf {
         self.directory.join(DATA)
     }
 
-    /// A failure with the last that the server said.
+    /// Adds the last lines of the server's output to a failure.
     pub fn blamed(&self, failure: impl std::fmt::Display) -> Failure {
         format!("the server: {failure}{}", last_said(&self.directory.join(LOG))).into()
     }
@@ -170,8 +170,8 @@ fn program(spec: &EngineSpec, server: &ServerSpec) -> Outcome<PathBuf> {
     }
 }
 
-/// What a server is told: where, and the settings of the spec. Neither says what they are by default, so that these stay what users have;
-/// only the snapshots that Redis makes by itself are off, because its log is what is looked at.
+/// Command-line arguments of a server: address, directory, and the settings of the spec. Defaults are not passed, so that they stay what
+/// users have; only Redis's automatic snapshots are off, because its log is measured.
 fn arguments(spec: &EngineSpec, address: SocketAddr, data: &Path) -> Vec<String> {
     let (ip, port, data) = (address.ip().to_string(), address.port().to_string(), data.display().to_string());
     let own = ["--bind", &ip, "--port", &port, "--dir", &data];

@@ -21,13 +21,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the client looks whether it should stop when nothing comes.
+/// Interval between checks of the stop flag when no reply comes.
 const LOOK: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1024;
 /// Bytes that are read at once.
 const READ: usize = 256 << 10;
 
-/// What is to be asked, of whom.
+/// A client of a server: connections, requests and their limits.
 pub(super) struct Client<'a> {
     pub address: SocketAddr,
     pub connections: usize,
@@ -43,11 +43,11 @@ pub(super) struct Client<'a> {
     /// Seconds in which requests begin, and those of them that are warm-up.
     pub seconds: f64,
     pub warm_up: f64,
-    /// Looks in which nothing came after which nothing ever will ([`LOOKS`](super::line::LOOKS)).
+    /// Checks without a reply after which the client gives up ([`LOOKS`](super::line::LOOKS)).
     pub looks: u32,
 }
 
-/// What it took.
+/// End of the warm-up and CPU time of a client that ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ran {
     /// When the warm-up ended.
@@ -110,7 +110,7 @@ fn cpu_seconds() -> Outcome<f64> {
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
-/// What is known of a request until its reply comes.
+/// A request that waits for its reply.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: usize,
@@ -167,7 +167,7 @@ struct Connection {
     /// Requests, and how much of them was sent.
     out: Vec<u8>,
     sent: usize,
-    /// The same requests, and how many of them were answered.
+    /// The requests in `out`, and how many of them were answered.
     asked: Vec<Asked>,
     answered: usize,
     begun_ns: u64,
@@ -246,7 +246,7 @@ impl Connection {
 }
 
 impl Asked {
-    /// What came of it.
+    /// Bytes and keys of the request, now that its reply is known.
     #[inline]
     fn done(&self, reply: Reply<'_>) -> Outcome<Done> {
         let Asked { bytes, command: &Command { name, effect }, .. } = *self;

@@ -12,7 +12,7 @@ const DIGITS: usize = 12;
 /// A part of a command's bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece {
-    /// These bytes.
+    /// Fixed bytes.
     Bytes(Vec<u8>),
     /// The key.
     Key,

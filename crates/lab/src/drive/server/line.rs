@@ -22,7 +22,7 @@ pub(super) struct Line<'a> {
     stream: TcpStream,
     stop: &'a AtomicBool,
     looks: u32,
-    /// What came behind the last reply.
+    /// Bytes received behind the last reply.
     read: Vec<u8>,
 }
 

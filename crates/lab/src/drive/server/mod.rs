@@ -35,15 +35,15 @@ use std::thread;
 use std::time::Duration;
 use watch::Watch;
 
-/// A server is at rest that has no children and used less than a tenth of a processor for so long. (Who PINGs costs it a hundredth.)
+/// Time for which a server at rest has no children and uses less than a tenth of a processor, nanoseconds. (PINGs cost it a hundredth.)
 const REST_NS: u64 = 500_000_000;
 const REST_CPU_SECONDS: f64 = 0.05;
-/// A server that does not come to rest in this time never will.
+/// Time in which a server must come to rest, nanoseconds.
 const PATIENCE_NS: u64 = 600_000_000_000;
 /// Each look costs the server the time in which the kernel walks its page tables.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What servers say of themselves that is kept, where it is a number: rewrites, forks, the sizes of log and tables.
+/// Fields of INFO that are kept if they are numbers: rewrites, forks, sizes of log and tables.
 const KEPT: [&str; 12] = [
     "aof_base_size",
     "aof_current_size",
@@ -60,7 +60,7 @@ const KEPT: [&str; 12] = [
 ];
 /// Seconds of Redis's last rewrite; -1 before the first, which is no count.
 const REWRITTEN: &str = "aof_last_rewrite_time_sec";
-/// Bytes of SinterDB's tables: what was flushed out of the log.
+/// Bytes of SinterDB's tables, which were flushed out of the log.
 const TABLES: &str = "table_bytes";
 
 /// Does what a spec of a server says. As [`execute`](super::execute()) for engines.
@@ -97,7 +97,7 @@ fn version(engine: &str, info: &str) -> String {
     found.unwrap_or_else(|| format!("{engine} of an unknown version"))
 }
 
-/// What a server says of one thing.
+/// Value of a field of INFO.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
@@ -109,7 +109,7 @@ fn kept(info: &str) -> BTreeMap<String, u64> {
     kept.filter_map(|(name, value)| Some((name.to_string(), value.parse().ok()?))).collect()
 }
 
-/// Whether the log is not all that was ever written any more.
+/// Whether the log no longer holds everything that was ever written.
 fn is_shortened(kept: &BTreeMap<String, u64>) -> bool {
     kept.contains_key(REWRITTEN) || kept.get(TABLES).is_some_and(|bytes| *bytes > 0)
 }
@@ -122,16 +122,16 @@ struct Run<'a> {
     clock: SystemClock,
     pool: ValuePool,
     alive: Alive,
-    /// Where the last phase ended: what a server does between two belongs to the second.
+    /// Figures at the end of the last phase: work of the server between two phases counts for the second.
     before: Process,
     figures: Figures,
 }
 
-/// What came of the work of a phase.
+/// Outcome of the work of a phase.
 #[derive(Clone, Copy)]
 enum Done {
     Asked(Ran),
-    /// By redis-benchmark.
+    /// redis-benchmark made the requests.
     Benchmark(Said),
     Rested,
     Stopped,
@@ -265,7 +265,7 @@ impl Run<'_> {
         if puts { record.bytes } else { 0 }
     }
 
-    /// What the server used, and what there is of it when the phase ends.
+    /// Completes the record with the resources that the server used and the state at the end of the phase.
     fn close(&mut self, record: &mut PhaseRecord, written: u64, series: Vec<Second>) {
         let process = Process::of(self.server.process());
         let before = std::mem::replace(&mut self.before, process);
@@ -291,7 +291,7 @@ impl Run<'_> {
     }
 }
 
-/// What the client counted.
+/// Record of the figures that the client counted.
 fn of_gauges(kinds: &[String], gauges: &[Gauge]) -> PhaseRecord {
     let totals = Totals::of(gauges);
     let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();

@@ -111,7 +111,7 @@ impl Replies {
 mod tests {
     use super::*;
 
-    /// What is read of `text` in pieces of so many bytes.
+    /// Replies parsed from `text` when it arrives in pieces of `piece` bytes.
     fn read(text: &[u8], piece: usize) -> Result<Vec<String>, String> {
         let (mut replies, mut found) = (Replies::default(), Vec::new());
         for bytes in text.chunks(piece) {

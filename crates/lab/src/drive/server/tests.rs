@@ -85,7 +85,7 @@ fn made_up(length: usize, reply: &'static str, most: usize) -> SocketAddr {
     address
 }
 
-/// What a client of three connections with five requests at once makes of a server.
+/// Runs a client of three connections with five requests at once against a server.
 fn ask(address: SocketAddr, phase: &Phase, count: u64, stop: bool) -> (Outcome<Ran>, Totals) {
     ask_with_patience(address, phase, count, stop, LOOKS)
 }
