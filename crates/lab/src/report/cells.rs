@@ -1,5 +1,6 @@
-//! Which runs are repeats of each other, and what tells the others apart. A study's plan says so by its cells and their factors. Runs
-//! without a plan are told apart by their specs: each is flattened into parameters, and those that differ within an engine name the cell.
+//! Groups runs into cells (repeats of each other) and labels the cells by their differences. A study's plan names its cells and their
+//! factors. Runs without a plan are told apart by their specs: each is flattened into parameters, and the parameters that differ within an
+//! engine name the cell.
 
 use super::load::{Folder, Run};
 use crate::run::RunRecord;
@@ -10,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Parameters of a run: path in the spec, or factor of the plan, and value as text.
 pub type Parameters = BTreeMap<String, String>;
 
-/// Phases that count together, by the name of what they measure.
+/// Phases that count together, by the name of the measure.
 pub type Parts = BTreeMap<String, Vec<String>>;
 
-/// What a parameter says that a run does not mention.
+/// Value of a parameter that a run does not mention.
 const ABSENT: &str = "default";
 
-/// Objects whose keys are names that a user chose: never the name of a variant.
+/// Objects whose keys are names chosen by a user, never the name of an enum variant.
 const MAPS: &[&str] = &["settings", "database", "operations"];
 
-/// What is told elsewhere: repeats differ in their seed, cells of a page in engine and workload.
+/// Fields of a spec that are no parameters: repeats differ in the seed, and cells of a page name engine and workload elsewhere.
 const NOT_PARAMETERS: &[&str] = &["version", "seed", "engine.name", "workload.name"];
 
 /// The parameter with the name of the plan's cell.
@@ -32,13 +33,13 @@ pub const ORIGIN: &[&str] = &["results", "commit", "engine.version"];
 pub struct Cell<'a> {
     /// The engine's name.
     pub engine: String,
-    /// What it differs in from the others of its workload, such as `universal, wal off`; empty if in nothing.
+    /// Parameters that differ from the other cells of the workload, such as `universal, wal off`; empty if none does.
     pub label: String,
-    /// What may be on the axes of a sweep: the parameters of the label, or the factors of the plan.
+    /// Candidates for the axes of a sweep: the parameters of the label, or the factors of the plan.
     pub factors: Parameters,
-    /// What is measured of its runs.
+    /// Measures of the cell, each with its phases.
     pub parts: Parts,
-    /// Its repeats that did not fail.
+    /// Repeats that did not fail.
     pub runs: Vec<&'a Run>,
     /// The parameters of the label.
     parameters: Parameters,
@@ -52,12 +53,12 @@ impl Cell<'_> {
         if self.label.is_empty() { self.engine.clone() } else { format!("{}: {}", self.engine, self.label) }
     }
 
-    /// The label as it would be without origins: the same for what was asked for alike.
+    /// The label without the parameters of [`ORIGIN`]: equal for cells that ran the same request.
     pub fn request(&self) -> String {
         join(self.phrases.iter().filter(|(name, _)| !ORIGIN.contains(&name.as_str())))
     }
 
-    /// The folder it is from, where several are compared.
+    /// Folder of the cell's runs, where several folders are compared.
     pub fn folder(&self) -> Option<&str> {
         self.parameters.get("results").map(String::as_str)
     }
@@ -69,7 +70,7 @@ fn join<'a>(phrases: impl Iterator<Item = (&'a String, &'a String)>) -> String {
 
 /// All cells of a workload, in the order of the plan or of their parameters.
 pub struct Workload<'a> {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
     /// Engines in it, sorted.
     pub engines: Vec<String>,
@@ -115,7 +116,7 @@ fn origin(folders: &[Folder], folder: &Folder, run: &Run) -> Parameters {
     origin
 }
 
-/// Enough of a commit's hash to know it by, and whether the sources differed from it.
+/// Twelve digits of the commit's hash, and `-dirty` if the sources differed from it.
 fn commit(record: &RunRecord) -> String {
     let Some(commit) = &record.commit else { return "unknown".into() };
     let (hash, differs) = commit.split_once('-').map_or((commit.as_str(), ""), |(hash, _)| (hash, "-dirty"));
@@ -144,8 +145,7 @@ fn unplanned(folders: &[Folder]) -> Vec<Described<'_>> {
     described.collect()
 }
 
-/// Runs with what tells them apart: the names of the parameters that differ between them, factors of the plan among these, and for each run
-/// its parameters.
+/// All runs with their parameters and the plan's factors, and the names of those that differ between the runs.
 pub fn varied(folders: &[Folder]) -> (BTreeSet<String>, Vec<(&Folder, &Run, Parameters)>) {
     let described = planned(folders).unwrap_or_else(|| unplanned(folders));
     let owners = folders.iter().flat_map(|folder| folder.runs.iter().map(move |_| folder));
@@ -205,7 +205,7 @@ pub fn differing(runs: &[&Parameters]) -> BTreeSet<String> {
     names.into_iter().filter(|name| values(name) > 1).cloned().collect()
 }
 
-/// As many last segments of a path as tell it from the other paths.
+/// Shortest tail of a path, in whole segments, that no other path of `among` ends with.
 pub fn short(path: &str, among: &BTreeSet<String>) -> String {
     let starts = path.rmatch_indices('.').map(|(at, _)| at + 1).chain([0]);
     let unique = |tail: &str| among.iter().all(|other| other == path || !(other == tail || other.ends_with(&format!(".{tail}"))));
@@ -223,7 +223,7 @@ pub fn phrase(name: &str, value: &str) -> String {
     }
 }
 
-/// Compares values as numbers with units where they are such; what is absent comes first, then numbers, then words.
+/// Compares values as numbers with units where both are; `default` comes first, then numbers, then words.
 pub fn natural(a: &str, b: &str) -> Ordering {
     match (magnitude(a), magnitude(b)) {
         _ if a == ABSENT || b == ABSENT => (b == ABSENT).cmp(&(a == ABSENT)),

@@ -16,11 +16,11 @@ const LABEL_WIDTH: usize = 22;
 
 /// A chart.
 pub struct Chart {
-    /// Its element on the page.
+    /// Id of the chart's element on the page.
     pub id: String,
-    /// What it shows, with the unit.
+    /// Quantity shown, with its unit.
     pub title: String,
-    /// How to read it.
+    /// Help for reading the chart.
     pub note: String,
     /// Traces: lying bars, lines or a heat map.
     pub data: Vec<Value>,
@@ -29,7 +29,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// What the page's script draws.
+    /// JSON of the chart for the page's script.
     pub fn figure(&self) -> Value {
         json!({ "id": self.id, "data": self.data, "layout": self.layout })
     }

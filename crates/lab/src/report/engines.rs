@@ -91,7 +91,7 @@ pub struct Engines<'a> {
 }
 
 impl<'a> Engines<'a> {
-    /// Of a folder; `None` if its study asks something else, or nothing has run.
+    /// Table of a folder; `None` if its study does not compare engines, or nothing has run.
     pub fn of(folder: &'a Folder) -> Option<Self> {
         let plan = folder.plan.as_ref().filter(|plan| plan.compares_engines())?;
         let folders = std::slice::from_ref(folder);
@@ -100,7 +100,7 @@ impl<'a> Engines<'a> {
         (!rows.is_empty()).then_some(Engines { names: &plan.engines, records, rows })
     }
 
-    /// As Markdown, with what is to be known to read it.
+    /// The table as Markdown, with an introduction.
     pub fn markdown(&self) -> String {
         let text = format!("{}\n\n{}{}", self.introduction(), head(), self.markdown_rows());
         let list = |title: &str, lines: &[String]| match lines {
@@ -119,7 +119,7 @@ impl<'a> Engines<'a> {
         self.rows.iter().map(row).collect()
     }
 
-    /// As a section of a page.
+    /// The table as a section of a page.
     pub fn html(&self) -> String {
         let head: String = COLUMNS.iter().map(|(m, _)| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name))).collect();
         let row = |row: &Row| {
@@ -151,13 +151,13 @@ impl<'a> Engines<'a> {
         format!("Where {first} is behind by more than 2 %, with intervals of 95 % each that leave equality out, or in a single run:")
     }
 
-    /// Where the first engine is worse than another, a line each.
+    /// Lines about the measures in which the first engine is worse than another.
     fn behind(&self) -> Vec<String> {
         self.differences().iter().map(Difference::to_string).collect()
     }
 
-    /// Where the first engine is worse than another by more than [`LEAST_DIFFERENCE`]: surely so where there are repeats, by the figure
-    /// alone where there is one run.
+    /// Measures in which the first engine is worse than another by more than [`LEAST_DIFFERENCE`]: with certainty where there are repeats,
+    /// by the figure alone where there is one run.
     pub fn differences(&self) -> Vec<Difference> {
         let mut found = Vec::new();
         for row in &self.rows {

@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 
 /// A result folder.
 pub struct Folder {
-    /// What tells it from the others on a page.
+    /// Name of the folder, unique among those on a page.
     pub name: String,
-    /// The path it was read from.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// The study as it was asked, in its own words; `None`: not there.
+    /// The study's request as stored; `None` if the folder has none.
     pub study: Option<Value>,
-    /// The same, understood; `None` for studies of another version, whose runs are told apart by their specs.
+    /// The parsed study; `None` for studies of another version, whose runs are told apart by their specs.
     pub plan: Option<Study>,
     /// Names of the plan's cells, and repeats, by the numbers of runs.
     cells: BTreeMap<usize, (String, u32)>,
-    /// What the study decided; empty if it did not (yet).
+    /// Findings of the study; empty as long as there are none.
     pub findings: Vec<Finding>,
     /// In order of their names.
     pub runs: Vec<Run>,
@@ -32,11 +32,11 @@ pub struct Folder {
 
 /// A run.
 pub struct Run {
-    /// Its number with leading zeros: the name of its loose file without the ending.
+    /// Number of the run with leading zeros: the name of its loose file without the ending.
     pub name: String,
     /// The number; `None` for a file that no study wrote.
     number: Option<usize>,
-    /// Its record: the spec and the figures of each phase.
+    /// Record of the run: the spec and the figures of each phase.
     pub record: RunRecord,
 }
 

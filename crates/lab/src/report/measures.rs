@@ -19,13 +19,13 @@ pub struct Measure<F> {
     pub name: &'static str,
     /// Column in the CSV file; empty: there under other columns.
     pub column: &'static str,
-    /// What is to be known to read it right.
+    /// Explanation needed to read the figure right.
     pub meaning: &'static str,
     /// The value, if the run has one.
     pub of: F,
 }
 
-/// Of one phase.
+/// Figures of one phase.
 pub const PHASE: &[Measure<OfPhase>] = &[
     Measure { name: "operations/s", column: "operations_per_second", meaning: "warm-up left out", of: rate },
     Measure { name: "p50, µs", column: "p50_us", meaning: "latency, as its client saw it", of: |p| micros(p, |l| l.p50) },
@@ -66,7 +66,7 @@ pub const PHASE: &[Measure<OfPhase>] = &[
     Measure { name: "time, s", column: "seconds", meaning: "warm-up left out", of: |p| Some(p.seconds) },
 ];
 
-/// Of the phases that count together.
+/// Figures of the phases that count together.
 pub const PART: &[Measure<OfPart>] = &[WRITE_AMPLIFICATION, SPACE_AMPLIFICATION, WRITTEN, PEAK_MEMORY, CPU, TIME];
 
 /// All bytes written per user byte.
@@ -202,7 +202,7 @@ impl<'a> Cell<'a> {
 }
 
 impl Workload<'_> {
-    /// What is measured, in the order of the phases.
+    /// Measures of the workload and their phases, in the order of the phases.
     pub fn parts(&self) -> Vec<(String, Vec<String>)> {
         let mut parts: Vec<(String, Vec<String>)> = Vec::new();
         for (name, phases) in self.cells.iter().flat_map(|cell| &cell.parts) {

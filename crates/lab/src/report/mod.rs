@@ -32,7 +32,7 @@ pub const SERVERS: &str = "servers.md";
 /// Why there is no report; one line for the user.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was given cannot be drawn; names the file.
+    /// The input cannot be drawn; names the file.
     Input(String),
     /// The report could not be written; names the file.
     Output(String),

@@ -34,7 +34,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Of a folder; `None` if its study has no servers, or nothing has run.
+    /// Table of a folder; `None` if its study has no servers, or nothing has run.
     pub fn of(folder: &Folder) -> Option<Self> {
         folder.plan.as_ref()?.cells.iter().find(|cell| cell.settings.server.is_some())?;
         let mut rows = Vec::new();
@@ -48,7 +48,7 @@ impl Servers {
         (!rows.is_empty()).then_some(Servers { rows })
     }
 
-    /// As Markdown.
+    /// The table as Markdown.
     pub fn markdown(&self) -> String {
         let head: String = COLUMNS.iter().map(|metric| format!(" {} |", titled(*metric))).collect();
         let mut text = format!("{}\n\n| cell | engine |{head}\n|---|---|{}\n", introduction(), "---|".repeat(COLUMNS.len()));
@@ -59,7 +59,7 @@ impl Servers {
         text
     }
 
-    /// As a section of a page.
+    /// The table as a section of a page.
     pub fn html(&self) -> String {
         let head: String = COLUMNS.iter().map(|metric| format!("<th>{}</th>", escape(&titled(*metric)))).collect();
         let row = |Row { name, engine, medians }: &Row| {
@@ -71,7 +71,7 @@ impl Servers {
     }
 }
 
-/// What is to be known to read it.
+/// Text that explains the columns.
 fn introduction() -> String {
     "Medians of the repeats. Memory is the proportional set of the server and its children, at its peak and at rest, after the load. Write \
      amplification is what files gave to the medium per byte of keys and values."

@@ -69,7 +69,7 @@ pub fn framed(head: &str, rows: &str) -> String {
 /// One measure of a comparison: its heading and its values.
 type Column = (String, Box<dyn Fn(&Cell<'_>) -> Vec<f64>>);
 
-/// How cells changed against their counterparts in the folder `base`; `None` if none has one.
+/// Table of the changes of cells against their counterparts in the folder `base`; `None` if no cell has one.
 pub fn changes(workload: &Workload<'_>, base: &str) -> Option<String> {
     let columns = columns(workload);
     let mut rows = String::new();

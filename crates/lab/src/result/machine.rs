@@ -1,4 +1,4 @@
-//! Where a run happened and what the process used: read from /proc, without any system call of its own.
+//! The machine of a run and the resources used by a process: read from /proc, without any system call of its own.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -20,12 +20,12 @@ pub struct Machine {
     pub kernel: String,
     /// File system of the database.
     pub file_system: String,
-    /// Its device.
+    /// Device of the file system.
     pub device: String,
 }
 
 impl Machine {
-    /// This machine, with the file system under `path`.
+    /// Describes the current machine, with the file system of `path`.
     pub fn here(path: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (file_system, device) = mount_of(&read("/proc/self/mountinfo"), &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// The same, where the database lies in a volume on a drive.
+    /// The machine with a volume on `drive` in place of the file system.
     #[must_use]
     pub fn with_volume_on(self, drive: &Path) -> Self {
         Machine { file_system: "zoned volume".into(), device: drive.display().to_string(), ..self }
@@ -54,12 +54,12 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What a process and its children have used so far.
+/// Resources used so far by a process and its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Process {
     /// Processes that are alive.
     pub count: usize,
-    /// CPU time of all threads, user and system, seconds; of children that have ended, too.
+    /// CPU time of all threads and of ended children, user and system, seconds.
     pub cpu_seconds: f64,
     /// Resident set, bytes.
     pub resident_bytes: u64,
@@ -78,12 +78,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// This process now.
+    /// Reads the figures of the current process.
     pub fn now() -> Self {
         Self::of(std::process::id())
     }
 
-    /// A process now; nothing if it is gone. The proportional set makes the kernel walk the page tables: about a millisecond per gigabyte.
+    /// Reads the figures of a process; all are 0 if it has ended. The proportional set makes the kernel walk the page tables: about a
+    /// millisecond per gigabyte.
     pub fn of(process: u32) -> Self {
         let mut all = Process::default();
         for process in processes(process) {
@@ -104,7 +105,7 @@ impl Process {
         all
     }
 
-    /// Lets the peak begin again from the current resident set (proc(5), `clear_refs`), where the kernel allows it.
+    /// Resets the peak to the current resident set (proc(5), `clear_refs`), where the kernel allows it.
     pub fn forget_peak() {
         let _ = fs::write("/proc/self/clear_refs", "5");
     }
@@ -135,7 +136,7 @@ fn parent(stat: &str) -> Option<u32> {
 }
 
 /// User and system time, and that of children that were waited for: fields 14 to 17 of proc(5) `stat`, counted behind the name, which may
-/// hold anything. (What such children read and wrote the kernel adds to their parent's `io`.)
+/// hold anything. (The kernel adds reads and writes of such children to their parent's `io`.)
 fn cpu_seconds(stat: &str) -> f64 {
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();

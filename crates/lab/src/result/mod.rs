@@ -25,13 +25,13 @@ pub const RESULT_VERSION: u32 = 1;
 pub struct Report {
     /// [`RESULT_VERSION`].
     pub version: u32,
-    /// What was measured, such as `sinterdb 0.1.0`.
+    /// Measured program and version, such as `sinterdb 0.1.0`.
     pub target: String,
     /// Commit of the measured code, where known.
     pub commit: Option<String>,
     /// Start, unix seconds.
     pub started_unix: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
     /// Parameters of the workloads.
     pub bench: BenchConfig,
@@ -39,20 +39,20 @@ pub struct Report {
     pub settings: BTreeMap<String, String>,
     /// One entry per workload, in order.
     pub workloads: Vec<WorkloadResult>,
-    /// The user ended it early.
+    /// Whether the user ended the run early.
     pub interrupted: bool,
-    /// What ended it early, if something failed.
+    /// Failure that ended the run early.
     pub failure: Option<String>,
 }
 
-/// What one workload did.
+/// Result of one workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResult {
-    /// Its name in db_bench.
+    /// Name of the workload in db_bench.
     pub name: String,
-    /// Why it did not run, if it did not.
+    /// Reason why the workload did not run.
     pub skipped: Option<String>,
-    /// The user, or a failure, ended it before its time.
+    /// Whether the user or a failure ended the workload early.
     pub interrupted: bool,
     /// Threads that count in `operations`.
     pub threads: usize,
@@ -66,28 +66,28 @@ pub struct WorkloadResult {
     pub micros_per_operation: f64,
     /// Key and value bytes read or written.
     pub bytes: u64,
-    /// Keys that were there, of those asked for.
+    /// Keys found and keys asked for.
     pub found: Option<Found>,
-    /// `None`: nothing was timed.
+    /// Latencies; `None` if nothing was timed.
     pub latency: Option<Latency>,
-    /// The thread that wrote meanwhile; not counted above.
+    /// The thread that wrote meanwhile; not counted in the figures before.
     pub background_writer: Option<BackgroundWriter>,
     /// Bytes written during the workload, by cause (`stats`: since the database was opened).
     pub written: Written,
-    /// What a store on zones did below its files meanwhile.
+    /// Activity of the zoned store below its files during the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<Zones>,
-    /// Space at its end.
+    /// Space at the end of the workload.
     pub space: Space,
-    /// Stalls of writers during it.
+    /// Stalls of writers during the workload.
     pub stalls: Stalls,
     /// Memory of the process.
     pub memory: Memory,
-    /// CPU time of the process during it, all threads, seconds.
+    /// CPU time of the process during the workload, all threads, seconds.
     pub cpu_seconds: f64,
-    /// The levels at its end.
+    /// The levels at the end of the workload.
     pub levels: Vec<LevelResult>,
-    /// The codecs that the engine had chosen by itself at its end, and why, in its own words.
+    /// Codecs that the engine had chosen by the end of the workload, and why, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_codecs: Option<String>,
     /// Named counters and distributions since the database was opened.
@@ -95,10 +95,10 @@ pub struct WorkloadResult {
     pub counters: Counters,
 }
 
-/// Hits.
+/// Hits of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Keys that were there.
+    /// Keys found.
     pub found: u64,
     /// Keys asked for.
     pub asked: u64,
@@ -131,7 +131,7 @@ pub struct Latency {
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// Longest latency that is told from longer ones: an hour.
+/// Longest latency that is distinguished from longer ones: an hour, nanoseconds.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 impl Latency {
@@ -160,31 +160,31 @@ impl Latency {
     }
 }
 
-/// What wrote beside the readers.
+/// Figures of the writer beside the readers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundWriter {
-    /// Its writes.
+    /// Writes.
     pub operations: u64,
-    /// Per second of its own time.
+    /// Writes per second of the writer's own time.
     pub operations_per_second: f64,
 }
 
-/// Causes that are told and not part of write amplification, which is log, flushes, compactions and blobs over the user's bytes: not all
-/// engines account for them.
+/// Causes that are reported and are no part of write amplification (log, flushes, compactions and blobs over the user's bytes), because not
+/// all engines account for them.
 const BOOKKEEPING: [&str; 2] = ["manifest", "checkpoint"];
 
 /// The write ledger's change during a workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Written {
-    /// Key and value bytes that were written by the workload.
+    /// Key and value bytes written by the workload.
     pub user_bytes: u64,
     /// Bytes that the store wrote, by cause.
     pub by_cause: Vec<CauseBytes>,
-    /// Their sum, without manifests and checkpoints.
+    /// Sum over the causes, without manifests and checkpoints.
     pub total_bytes: u64,
     /// `total_bytes / user_bytes`; `None` without user writes.
     pub write_amplification: Option<f64>,
-    /// The same since the database was opened: debts that later workloads pay are in here.
+    /// Write amplification since the database was opened, including compactions that earlier workloads left behind.
     pub write_amplification_since_open: Option<f64>,
 }
 
@@ -213,9 +213,9 @@ impl Written {
 /// One line of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseBytes {
-    /// Why it was written.
+    /// Cause of the writes.
     pub cause: String,
-    /// How much.
+    /// Bytes written.
     pub bytes: u64,
 }
 
@@ -226,9 +226,9 @@ pub struct Space {
     pub store_bytes: u64,
     /// Bytes of live tables.
     pub live_table_bytes: u64,
-    /// Keys that exist, as the workloads know it; `None` for a database that was there before, and beyond 2^32 keys.
+    /// Keys that exist, as the workloads count them; `None` for a database that existed before, and beyond 2^32 keys.
     pub live_keys: Option<u64>,
-    /// Their keys and values, uncompressed.
+    /// Bytes of keys and values of `live_keys`, uncompressed.
     pub live_user_bytes: Option<u64>,
     /// `store_bytes / live_user_bytes`. Below 1 where compression wins.
     pub space_amplification: Option<f64>,
@@ -237,7 +237,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// What the store takes now, for the keys and user bytes that are alive.
+    /// Space of the store now, over the keys and user bytes that are alive.
     pub fn of(now: &Figures, live_keys: Option<u64>, live_user_bytes: Option<u64>) -> Self {
         let ratio = |bytes: u64| live_user_bytes.filter(|user| *user > 0).map(|user| bytes as f64 / user as f64);
         Space {
@@ -251,19 +251,19 @@ impl Space {
     }
 }
 
-/// Waiting of writers.
+/// Stalls of writers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// How often.
+    /// Number of stalls.
     pub count: u64,
-    /// How long in all, seconds.
+    /// Total duration, seconds.
     pub seconds: f64,
     /// The longest since the database was opened, seconds.
     pub longest_seconds_since_open: f64,
 }
 
 impl Stalls {
-    /// What came to pass between two moments.
+    /// Stalls between two moments.
     pub fn between(before: &Figures, after: &Figures) -> Self {
         Stalls {
             count: after.stalls.saturating_sub(before.stalls),
@@ -288,7 +288,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of the process, and of the store in it.
+    /// Memory of the process and of the store in it.
     pub fn of(process: &Process, figures: &Figures) -> Self {
         Memory {
             peak_resident_bytes: process.peak_resident_bytes,
@@ -302,7 +302,7 @@ impl Memory {
 /// One level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelResult {
-    /// Its number.
+    /// Number of the level.
     pub level: usize,
     /// Sorted runs.
     pub runs: usize,

@@ -10,7 +10,7 @@ const MIB: f64 = 1_048_576.0;
 /// The cause of bytes of files among those that a drive was written.
 const FILES: &str = "files";
 
-/// What was run, where and how: one block before the first workload.
+/// Writes engine, machine and parameters: one block before the first workload.
 pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
     let (machine, bench) = (&report.machine, &report.bench);
     let entry = (bench.key_size + bench.value_size) as f64;
@@ -207,7 +207,7 @@ fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
     )
 }
 
-/// What the engine says of the codecs that it chose (`level 6: zstd since ..`) without the reasons: `L0 none, L6 zstd`.
+/// Shortens an engine's report of chosen codecs (`level 6: zstd since ..`) to `L0 none, L6 zstd`, without the reasons.
 pub fn codecs_in_short(chosen: &str) -> String {
     let level = |line: &str| {
         let (level, rest) = line.strip_prefix("level ")?.split_once(": ")?;

@@ -1,60 +1,60 @@
-//! What a store on a zoned drive did below its files.
+//! Activity of a store on a zoned drive below its files.
 
 use super::CauseBytes;
 use crate::target::Figures;
 use serde::{Deserialize, Serialize};
 
-/// Of one workload or phase.
+/// Zone activity during one workload or phase, and the state of the zones at its end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Zones {
-    /// Bytes that the drive was written, by cause: files, then what came on top.
+    /// Bytes written to the drive, by cause: files, then what came on top.
     pub by_cause: Vec<CauseBytes>,
-    /// Their sum.
+    /// Sum over the causes.
     pub device_bytes: u64,
     /// `device_bytes` over key and value bytes of user writes; `None` without such.
     pub device_write_amplification: Option<f64>,
-    /// The same since the store was opened.
+    /// Device write amplification since the store was opened.
     pub device_write_amplification_since_open: Option<f64>,
-    /// Zones emptied.
+    /// Zone resets.
     pub resets: u64,
-    /// Those of the metadata among them.
+    /// Resets of metadata zones, part of `resets`.
     #[serde(default)]
     pub metadata_resets: u64,
-    /// Those that were begun with a log.
+    /// Resets of zones whose first file was a log, part of `resets`.
     #[serde(default)]
     pub log_resets: u64,
-    /// Capacity of zones for files that was not written when they were emptied, bytes.
+    /// Capacity of zones for files that was still unwritten when they were reset, bytes.
     pub reset_unwritten_bytes: u64,
     /// Zones finished early.
     pub finishes: u64,
-    /// Zones that the collector emptied of what lived in them.
+    /// Zones whose live data the collector moved away.
     pub collected: u64,
-    /// How often a writer waited for room.
+    /// How often a writer waited for free space.
     pub waits: u64,
-    /// How often a file went where its policy would not have put it.
+    /// Files put into a zone that their policy would not have chosen.
     pub fallbacks: u64,
     /// Zones in which a write failed.
     pub failed: u64,
     /// Zones for files at the end.
     pub zones: u32,
-    /// Those in which anything is written.
+    /// Zones for files that hold any written bytes.
     pub used: u32,
-    /// What zones for files can hold together, bytes.
+    /// Capacity of all zones for files, bytes.
     pub capacity_bytes: u64,
-    /// What is written in them, bytes.
+    /// Bytes written in zones for files.
     pub written_bytes: u64,
-    /// Bytes of living files, to whole blocks. What is written beyond is dead.
+    /// Bytes of live files, in whole blocks. All other written bytes are dead.
     pub live_bytes: u64,
     /// Resets of the least worn zone in the volume's life.
     pub wear_least: u64,
-    /// Of the most worn one.
+    /// Resets of the most worn zone in the volume's life.
     pub wear_most: u64,
-    /// Of all together.
+    /// Resets of all zones in the volume's life.
     pub wear_total: u64,
 }
 
 impl Zones {
-    /// What came to pass between two moments; `None` if the store lies elsewhere.
+    /// Activity between two moments; `None` if the store does not lie on zones.
     pub fn between(before: &Figures, after: &Figures) -> Option<Self> {
         let all = after.beneath?;
         let done = all.since(&before.beneath.unwrap_or_default());

@@ -67,7 +67,7 @@ impl EngineSpec {
         text
     }
 
-    /// What SinterDB's reader of OPTIONS files makes of that text. Its families are those of the spec, in the spec's order.
+    /// Parses the text of `options_text` with SinterDB's reader of OPTIONS files. The families are those of the spec, in the spec's order.
     ///
     /// # Errors
     /// Everything that cannot be read, in one line.

@@ -1,4 +1,4 @@
-//! What came of one run.
+//! Record of one run.
 
 use super::spec::RunSpec;
 use crate::result::{Found, Latency, LevelResult, Machine, Memory, Space, Stalls, Written, Zones};
@@ -13,9 +13,9 @@ pub const RECORD_VERSION: u32 = 1;
 pub struct RunRecord {
     /// [`RECORD_VERSION`].
     pub version: u32,
-    /// What was asked for.
+    /// Spec of the run.
     pub spec: RunSpec,
-    /// What was measured, such as `sinterdb 0.1.0` or `rocksdb 11.1.1`.
+    /// Measured program and version, such as `sinterdb 0.1.0` or `rocksdb 11.1.1`.
     pub engine_version: String,
     /// Commit of the laboratory (and of sinterdb), where known; with `-dirty` where sources differed from it.
     pub commit: Option<String>,
@@ -26,36 +26,36 @@ pub struct RunRecord {
     pub compression: BTreeMap<String, String>,
     /// Start, unix seconds.
     pub started_unix: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// What the process was confined to.
+    /// Limits of the process.
     pub confinement: Confinement,
-    /// Where the bytes written were taken from.
+    /// Source of the figures of bytes written.
     pub written_source: Source,
     /// One per phase of the workload, in order.
     pub phases: Vec<Phase>,
-    /// What ended it early, if something did.
+    /// Failure that ended the run early.
     pub failure: Option<String>,
-    /// That was the medium, on which a phase found no room any more.
+    /// Whether the run failed because the medium was full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out_of_room: bool,
 }
 
-/// What the process was confined to, as the kernel has it.
+/// Limits of the process, as the kernel reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Processors it may use.
+    /// Processors that the process may use.
     pub cpus: usize,
-    /// The limit of its cgroup, bytes.
+    /// Memory limit of the cgroup, bytes.
     pub memory_bytes: Option<u64>,
-    /// The processor time that it was given, percent of a processor.
+    /// Processor time granted, percent of a processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<u32>,
-    /// Why a limit that was asked for does not hold.
+    /// Reason why a requested limit does not hold.
     pub complaint: Option<String>,
 }
 
-/// Where written bytes come from. Figures of different sources are not the same to a percent.
+/// Source of figures of written bytes. Figures of different sources may differ by some percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -63,18 +63,18 @@ pub enum Source {
     Engine,
     /// Bytes that the process handed to write calls (`wchar` of /proc/self/io): one cause, [`PROCESS`].
     Process,
-    /// Bytes of files that a server and the processes that it started gave to the medium (`write_bytes` of /proc/PID/io), in whole pages:
-    /// one cause, [`PROCESS`]. Replies to clients are not in it, as they are in `wchar`.
+    /// Bytes of files that a server and its child processes gave to the medium (`write_bytes` of /proc/PID/io), in whole pages: one cause,
+    /// [`PROCESS`]. Unlike `wchar`, excludes replies to clients.
     Medium,
 }
 
-/// The only cause of bytes of an engine that keeps no account.
+/// The only cause of bytes for an engine that keeps no account.
 pub const PROCESS: &str = "process";
 
-/// What a phase did.
+/// Figures of a phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
     /// Operations, warm-up left out.
     pub operations: u64,
@@ -87,42 +87,42 @@ pub struct Phase {
     pub operations_per_second: f64,
     /// Key and value bytes read or written.
     pub bytes: u64,
-    /// Keys that were there, of those asked for.
+    /// Keys found and keys asked for.
     pub found: Option<Found>,
-    /// Latency of all operations, and of the requests that never started, how long they had waited when their thread ended.
+    /// Latency of all operations; requests that never started count with their wait until their thread ended.
     pub latency: Option<Latency>,
     /// Latency by operation, such as `hot get`.
     pub latency_by_operation: BTreeMap<String, Latency>,
     /// Bytes written during the phase, by cause.
     pub written: Written,
-    /// What a store on zones did below its files meanwhile.
+    /// Activity of the zoned store below its files during the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<Zones>,
-    /// Bytes that the process handed to write calls during the phase (`wchar`), whatever the source above.
+    /// Bytes that the process handed to write calls during the phase (`wchar`), whatever the source of `written`.
     pub process_written_bytes: u64,
     /// Bytes that read calls gave to the process during the phase (`rchar`), from files of any kind and wherever the kernel had them;
     /// `None` in records of older versions.
     #[serde(default)]
     pub process_read_bytes: Option<u64>,
-    /// Those of them, in whole pages, that came from the medium (`read_bytes`).
+    /// Bytes read from the medium during the phase, in whole pages (`read_bytes`); `None` in records of older versions.
     #[serde(default)]
     pub medium_read_bytes: Option<u64>,
-    /// Space at its end.
+    /// Space at the end of the phase.
     pub space: Space,
-    /// Writers that waited.
+    /// Stalls of writers.
     pub stalls: Stalls,
     /// Memory of the process and its children.
     pub memory: Memory,
-    /// Proportional set size at its end, bytes.
+    /// Proportional set size at the end of the phase, bytes.
     pub proportional_bytes: u64,
-    /// CPU time, seconds; of a server without that of its client.
+    /// CPU time, seconds; for a server, without that of its client.
     pub cpu_seconds: f64,
-    /// CPU time of the thread that asked a server, seconds, warm-up left out.
+    /// CPU time of the client thread of a server, seconds, warm-up left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_seconds: Option<f64>,
-    /// The levels at its end, by family.
+    /// The levels at the end of the phase, by family.
     pub levels: BTreeMap<String, Vec<LevelResult>>,
-    /// The codecs that the engine had chosen by itself at its end, and why, by family, in its own words: a line for each level.
+    /// Codecs that the engine had chosen by the end of the phase, and why, by family, in its own words: a line for each level.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub chosen_codecs: BTreeMap<String, String>,
     /// One per second; ten per second of a server.

@@ -1,12 +1,12 @@
-//! What is wrong with the spec of a server's run.
+//! Checks the spec of a server's run.
 
 use super::spec::{EngineSpec, Mix, Pace, Phase, PhaseKind, RunSpec, ServerSpec, ValueSize};
 use super::template::Template;
 use std::ops::RangeInclusive;
 
-/// SinterDB's server is an engine of the name that SinterDB has anyway.
+/// Engine name of SinterDB, which its server shares.
 const SINTER: &str = "sinter";
-/// The engine that is there as a server only.
+/// Engine name of Redis, which exists as a server only.
 pub const REDIS: &str = "redis";
 /// The engines that are there as servers.
 pub const SERVERS: [&str; 2] = [SINTER, REDIS];
@@ -17,7 +17,7 @@ const COMMANDS: [(&str, &str); 3] = [("delete", "DEL {key}"), ("get", "GET {key}
 const MAX_CONNECTIONS: usize = 10_000;
 /// More is a typing error.
 const MAX_PIPELINE: usize = 100_000;
-/// What the run itself tells a server: where it listens, where its data lie, and that it stays where its parent finds it.
+/// Settings that the run itself passes to a server (address, directory, staying in the foreground), so that specs must not.
 const RESERVED: [&str; 10] =
     ["appenddirname", "bind", "daemonize", "dir", "logfile", "pidfile", "port", "requirepass", "save", "supervised"];
 /// Bytes of the keys of redis-benchmark: `key:` and twelve digits.
@@ -83,7 +83,7 @@ pub(crate) fn template(operation: &str) -> Result<Template, String> {
     Template::parse(known.map_or(operation, |(_, command)| command))
 }
 
-/// What a phase has that servers are not asked for.
+/// Reason why a phase cannot be run against a server.
 fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
     match &phase.kind {
         PhaseKind::Load { threads, .. } => (*threads != 1).then_some("threads: their connections are one thread's"),

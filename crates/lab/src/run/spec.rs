@@ -1,4 +1,4 @@
-//! What one run does.
+//! Spec of one run.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 /// Version of [`RunSpec`]; grows when a field changes its meaning or goes away.
 pub const SPEC_VERSION: u32 = 1;
 
-/// A run, complete: the same spec on the same machine does the same.
+/// Complete description of a run: one spec on one machine always does the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// [`SPEC_VERSION`].
     pub version: u32,
-    /// What is measured.
+    /// Engine under measurement.
     pub engine: EngineSpec,
-    /// Where its data lies.
+    /// Medium of the engine's data.
     pub medium: Medium,
-    /// What is done to it.
+    /// Workload of the run.
     pub workload: Workload,
-    /// All streams of keys, operations and values follow from it.
+    /// Seed of all streams of keys, operations and values.
     pub seed: u64,
-    /// What the process may use.
+    /// Limits of the process.
     #[serde(default)]
     pub limits: Limits,
 }
 
 impl RunSpec {
-    /// Below which the tiers of the run lie, in their order.
+    /// Directories below which the run puts its tiers, in the order of the tiers.
     pub fn tier_directories(&self) -> impl Iterator<Item = &Path> {
         self.engine.tiers.iter().map(|tier| tier.directory.as_ref().unwrap_or(&self.medium.directory).as_path())
     }
@@ -39,23 +39,23 @@ impl RunSpec {
 pub struct EngineSpec {
     /// `sinter`, `rocksdb` or `fjall`; of servers `sinter` or `redis`.
     pub name: String,
-    /// Settings of the database by RocksDB's option names, which are the language that all engines are spoken to in; each engine says in
-    /// its record which of them it has no counterpart for.
+    /// Settings of the database by RocksDB's option names, the common language of all engines; each engine lists in its record the settings
+    /// that it has no counterpart for.
     #[serde(default)]
     pub database: BTreeMap<String, String>,
-    /// Families; the first is the one of phases that name none.
+    /// Families; phases that name none use the first.
     pub families: Vec<FamilySpec>,
     /// Write-ahead log on.
     pub wal: bool,
     /// Every write durable before it returns.
     #[serde(default)]
     pub sync: bool,
-    /// The engine does not see the cgroups that confine it, and does as if there were none: what it is worth to look at them. SinterDB
-    /// looks; for others it changes nothing.
+    /// Hides the cgroups that confine the engine, so that it behaves as if unlimited: shows the worth of looking at them. Only SinterDB
+    /// looks; for other engines it changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hide_limits: bool,
-    /// A second passes on the engine's clock with every so many operations, not with the system's: what depends on the age of data then
-    /// repeats exactly, at any speed. `None`: the system's.
+    /// Operations per second of the engine's clock, which then advances with operations instead of time: behaviour that depends on the age
+    /// of data repeats exactly, at any speed. `None`: the system's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_clock_second: Option<f64>,
     /// Other media for files of some temperature.
@@ -64,7 +64,7 @@ pub struct EngineSpec {
     /// All files lie on an emulated drive of zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZonesSpec>,
-    /// The engine is a server, started for the run. Its settings are those of `database`, by the names that its own command line has.
+    /// The engine is a server, started for the run; `database` holds settings by the names of its own command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSpec>,
 }
@@ -76,42 +76,42 @@ pub struct EngineSpec {
 pub struct ZonesSpec {
     /// Zones, those for metadata among them.
     pub zones: u32,
-    /// Bytes from the start of one to that of the next.
+    /// Bytes from the start of one zone to the start of the next.
     pub zone_bytes: u64,
-    /// Bytes of each that can be written; all of them if `None`.
+    /// Writable bytes of each zone; all of them if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_capacity: Option<u64>,
     /// Zones that can be active, and open, at a time; no limit if `None`.
     pub max_active: Option<u32>,
-    /// Which zone a file is written into.
+    /// Policy that chooses the zone of a file.
     pub allocation: String,
-    /// When a dead zone is reset.
+    /// Policy that decides when a dead zone is reset.
     pub reset: String,
-    /// Which zone the collector empties first; the store's own rule if `None`.
+    /// Policy that chooses the next zone of the collector; the store's own if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collector: Option<String>,
-    /// Whether a file that its policy finds no zone for takes another one, or waits; it fails if not.
+    /// Whether a file for which its policy finds no zone takes another one, or waits; it fails if not.
     pub fallback: bool,
-    /// Whether the engine is told how large a zone is, so that compactions go by zones.
+    /// Whether the engine knows the size of zones, so that compactions fit tables to them.
     pub tells: bool,
 }
 
-/// A server that is spoken to in Redis's protocol, and how it is spoken to: by one thread with many connections, each of which sends
-/// requests and waits for all of their replies before it sends more.
+/// A server of Redis's protocol and its client: one thread with many connections, each of which sends requests and waits for all of their
+/// replies before it sends more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// Its program; `None`: for `sinter` the one that runs this, for `redis` the `redis-server` that is found first.
+    /// Program of the server; `None`: for `sinter` the running program, for `redis` the first `redis-server` in the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<PathBuf>,
     /// Connections.
     pub connections: usize,
     /// Requests that a connection sends at once.
     pub pipeline: usize,
-    /// A run in which the log was shortened is a failure.
+    /// Whether a run fails if the server shortened its log.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_log: bool,
-    /// Not the laboratory asks, but this `redis-benchmark`.
+    /// This `redis-benchmark` makes the requests instead of the laboratory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<PathBuf>,
 }
@@ -122,10 +122,10 @@ pub struct ServerSpec {
 pub struct TierSpec {
     /// `hot`, `warm`, `cool`, `cold` or `ice`.
     pub temperature: String,
-    /// Where its files lie: the run makes a directory of its own below it and removes it at the end. `None`: where its other data lies.
+    /// Directory below which the run makes one for the tier's files and removes it at the end. `None`: that of the run's other data.
     #[serde(default)]
     pub directory: Option<PathBuf>,
-    /// How slow it is made; `None`: as it is.
+    /// Model that slows the medium down; `None`: full speed.
     #[serde(default)]
     pub model: Option<MediumModel>,
 }
@@ -147,14 +147,14 @@ pub struct MediumModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FamilySpec {
-    /// Its name.
+    /// Name of the family.
     pub name: String,
-    /// Its settings.
+    /// Settings of the family.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
 
-/// Where data lies.
+/// Medium of a run's data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Medium {
@@ -162,7 +162,7 @@ pub struct Medium {
     pub directory: PathBuf,
 }
 
-/// What the process may use.
+/// Limits of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -179,17 +179,17 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Its name in tables and charts.
+    /// Name in tables and charts.
     pub name: String,
-    /// Key numbers run from 0 to here.
+    /// Number of keys; key numbers run from 0 to `keys`, exclusive.
     pub keys: u64,
     /// Bytes of a key.
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: ValueSize,
-    /// Values compress to about this part of their size; those below 200 bytes or so less well (docs/lab/lab.md).
+    /// Compressed size of values as a share of their size, about; values below some 200 bytes compress less well (docs/lab/lab.md).
     pub compression_ratio: f64,
-    /// In order.
+    /// Phases, in order.
     pub phases: Vec<Phase>,
 }
 
@@ -218,22 +218,22 @@ pub enum ValueSize {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// What is done.
+    /// Work of the phase.
     pub kind: PhaseKind,
 }
 
-/// What a phase does.
+/// Work of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PhaseKind {
     /// Puts every key once into the first family. (To load several families, run one phase for each, with a mix of `put` alone, the
     /// distribution `unique`, and as many operations as its range has keys.)
     Load {
-        /// In which order.
+        /// Order of the keys.
         order: Order,
-        /// By how many threads, each its share.
+        /// Number of threads; each loads its share.
         threads: usize,
     },
     /// Flushes, then waits until no compaction is due.
@@ -242,7 +242,7 @@ pub enum PhaseKind {
     Compact,
     /// A mix of operations.
     Run {
-        /// Which operations, and on which keys.
+        /// Operations and their keys.
         mixes: Vec<Mix>,
         /// Operations of all threads together, those of the warm-up included; each thread does its share. `None` if seconds decide.
         operations: Option<u64>,
@@ -252,10 +252,10 @@ pub enum PhaseKind {
         threads: usize,
         /// When operations start.
         pace: Pace,
-        /// Seconds (of the phase) at its start: what starts in them counts in no latency and no rate. A number of operations that all
-        /// start in them is a failure.
+        /// Warm-up at the start of the phase, seconds: operations that start in it count in no latency and no rate. A phase whose
+        /// operations all start in it is a failure.
         warm_up_seconds: f64,
-        /// Who writes meanwhile.
+        /// Thread that writes meanwhile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         writer: Option<Writer>,
     },
@@ -268,14 +268,14 @@ pub enum PhaseKind {
     },
 }
 
-/// One more thread, which puts values into the first family as long as the others work. Its puts count in what was written, in the store's
-/// size and in the series of seconds, and neither as operations of the phase nor in its latencies.
+/// An additional thread, which puts values into the first family as long as the others work. Its puts count in the bytes written, in the
+/// store's size and in the series of seconds, and neither as operations of the phase nor in its latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writer {
-    /// So many per second, at times that do not depend on the engine: every engine is read beside the same writes.
+    /// Puts per second, at times that do not depend on the engine: every engine is read beside the same writes.
     pub per_second: f64,
-    /// At which keys.
+    /// Distribution of the keys.
     pub distribution: Distribution,
 }
 
@@ -293,39 +293,39 @@ pub enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// Each thread starts one when its last one ended.
+    /// Each thread starts an operation when its previous one ended.
     Closed,
-    /// So many per second of all threads together start at times that do not depend on the engine; latency counts from the intended start
-    /// (coordinated omission: Tene 2013).
+    /// Operations per second of all threads together, started at times that do not depend on the engine; latency counts from the intended
+    /// start (coordinated omission: Tene 2013).
     Open(f64),
     /// At the times that the trace says, counted from its first: an open loop. For replays.
     Trace,
 }
 
-/// A kind of client: what it does, with which part of the keys, in which family. Of all operations, each mix has the share of its weight.
+/// A kind of client: its operations, its part of the keys, and its family. Mixes share all operations by their weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Its name in results, such as `hot`.
+    /// Name in results, such as `hot`.
     pub name: String,
-    /// Its share: weight over the sum of all weights.
+    /// Weight of the mix; its share of the operations is the weight over the sum of all weights.
     pub weight: f64,
     /// The family; the first if `None`.
     #[serde(default)]
     pub family: Option<String>,
     /// The part of the key space, from 0 to 1; `(0, 1)` is all.
     pub range: (f64, f64),
-    /// Which keys.
+    /// Distribution of the keys within the range.
     pub distribution: Distribution,
     /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a key that was not there, next to a random one of the range),
     /// `delete`, `read_modify_write`, `scan`; of servers `get`, `put`, `delete` and templates of commands, such as
     /// `HSET {key} {member of 10} {value}` (docs/lab/lab.md).
     pub operations: BTreeMap<String, f64>,
-    /// Entries read by a scan, each length from 1 to here alike often.
+    /// Largest number of entries read by a scan; lengths from 1 to here are equally frequent.
     pub scan_length: usize,
 }
 
-/// Which keys of a range.
+/// Distribution of keys over a range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {

@@ -19,7 +19,7 @@ pub enum Effect {
 /// A command that a template can have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its name.
+    /// Name of the command.
     pub name: &'static str,
     /// Whether it reads, writes or takes.
     pub effect: Effect,
@@ -72,7 +72,7 @@ pub enum Argument {
 pub struct Template {
     /// The command.
     pub command: &'static Command,
-    /// Its arguments.
+    /// Arguments of the command.
     pub arguments: Vec<Argument>,
 }
 

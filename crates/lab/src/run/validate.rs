@@ -1,4 +1,4 @@
-//! What is wrong with a spec, all of it at once, each complaint with the path of its field.
+//! Checks a spec and reports all complaints at once, each with the path of its field.
 
 use super::served;
 use super::spec::{
@@ -12,7 +12,7 @@ use std::fmt::Display;
 /// The operations that a mix can name.
 pub const OPERATIONS: [&str; 7] = ["get", "get_missing", "put", "insert", "delete", "read_modify_write", "scan"];
 
-/// What a tier can be for.
+/// Temperatures that a tier can serve.
 const TEMPERATURES: [&str; 5] = ["hot", "warm", "cool", "cold", "ice"];
 
 /// More threads are a typing error.

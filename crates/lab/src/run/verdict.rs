@@ -1,17 +1,17 @@
-//! What a study decided: kept beside the records (`verdicts.json`, a list), so that a report can say it without judging again.
+//! Verdicts of a study: kept beside the records (`verdicts.json`, a list), so that a report can show them without judging again.
 
 use serde::{Deserialize, Serialize};
 
-/// A hypothesis and what the runs of one engine say to it.
+/// A hypothesis and the verdict of one engine's runs on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What was claimed, a sentence.
+    /// The hypothesis, a sentence.
     pub hypothesis: String,
-    /// The engine it was asked of.
+    /// Engine on which the hypothesis was tested.
     pub engine: String,
     /// The answer.
     pub verdict: Answer,
-    /// The rule that gave it, a sentence, stated before the runs.
+    /// Rule of the verdict, a sentence, stated before the runs.
     pub rule: String,
     /// The figures that the rule was applied to, as text for people, a line for each comparison: ratio, interval, effect size.
     pub statistics: String,
@@ -21,16 +21,16 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It holds.
+    /// The hypothesis holds.
     Accepted,
-    /// It does not hold.
+    /// The hypothesis does not hold.
     Rejected,
-    /// The runs do not say.
+    /// The runs do not decide.
     Undecided,
 }
 
 impl Answer {
-    /// As a word.
+    /// The answer as a word.
     pub fn name(self) -> &'static str {
         match self {
             Answer::Accepted => "accepted",

@@ -1,4 +1,4 @@
-//! What a few repeated measurements allow to be said, and no more.
+//! Statistics of a few repeated measurements: only statements that so few values allow.
 //!
 //! * One value has no interval.
 //! * Otherwise intervals are bootstrap percentiles (Efron 1979; Efron, Tibshirani 1993, chapter 13), expanded as Hesterberg advises
@@ -27,10 +27,10 @@ pub const CONFIDENCE: f64 = 0.95;
 pub const RESAMPLES: usize = 10_000;
 /// Fewest resamples beyond each end of an interval.
 const LEAST_BEYOND: usize = 10;
-/// All resampling follows from it.
+/// Seed of all resampling.
 const SEED: u64 = 0x5EED;
 
-/// Where a mean or a ratio probably lies.
+/// Confidence interval of a mean or a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
@@ -39,15 +39,15 @@ pub struct Interval {
     pub high: f64,
     /// Share of such intervals that hold the true value, 0 to 1.
     pub confidence: f64,
-    /// How it was found.
+    /// Method that gave the interval.
     pub method: Method,
 }
 
-/// How an interval was found.
+/// Method of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Student's t, of a ratio Welch's: too few values, or too high a confidence, for the other.
+    /// Student's t, for a ratio Welch's: used where there are too few values, or the confidence is too high, for the bootstrap.
     Student,
     /// Expanded bootstrap percentiles.
     Bootstrap,
@@ -56,11 +56,11 @@ pub enum Method {
 /// Repeated measurements of one thing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many.
+    /// Number of values.
     pub count: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Their median.
+    /// Median of the values.
     pub median: f64,
     /// Standard deviation of the sample (n - 1); 0 for one value.
     pub deviation: f64,
@@ -72,16 +72,17 @@ pub struct Summary {
     pub interval: Option<Interval>,
 }
 
-/// How the means of several samples become one figure.
+/// Way in which the means of several samples become one figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fold {
-    /// They are multiplied: two above and two below compare two ratios.
+    /// Means are multiplied: two above and two below compare two ratios.
     #[default]
     Product,
-    /// They are added: two above and two below compare two differences, `a - d` and `c - b` in `(a + b) / (c + d)`, as a share of all.
+    /// Means are added: two above and two below compare two differences, `a - d` and `c - b` in `(a + b) / (c + d)`, as a share of the
+    /// whole.
     Sum,
-    /// The greatest mean of a side stands for it: one thing against the best of several. Which one that is counts as known.
+    /// The greatest mean of a side stands for it: one thing against the best of several. The choice of the best counts as certain.
     Greatest,
 }
 
@@ -90,7 +91,7 @@ pub enum Fold {
 pub struct Ratio {
     /// The ratio.
     pub ratio: f64,
-    /// Its interval; `None` where some side has only one value.
+    /// Interval of the ratio; `None` where some side has only one value.
     pub interval: Option<Interval>,
 }
 
@@ -188,7 +189,8 @@ fn variance(values: &[f64], mean: f64) -> f64 {
     squares / (values.len() as f64 - 1.0).max(1.0)
 }
 
-/// What a sample adds to the variance of the logarithm of its side, by the delta method, and its degrees of freedom. `sum`: the side's.
+/// Contribution of a sample to the variance of the logarithm of its side, by the delta method, and its degrees of freedom. `sum`: that of
+/// the side.
 fn part(fold: Fold, sample: &[f64], sum: f64) -> (f64, f64) {
     let (n, mean) = (sample.len() as f64, mean(sample).unwrap_or(0.0));
     let scale = match fold {

@@ -1,5 +1,5 @@
-//! What workloads run against. The driver knows a store only through these traits, with static dispatch: a call per operation and
-//! nothing virtual on the measured path.
+//! Traits of a store under measurement. The driver knows a store only through them, with static dispatch: a call per operation and nothing
+//! virtual on the measured path.
 
 mod clock;
 #[cfg(test)]
@@ -21,7 +21,7 @@ pub type Outcome<T> = Result<T, Failure>;
 
 /// Opens a target; `fresh` removes what a former run left, so that loads begin with nothing.
 pub trait Opener {
-    /// What it opens.
+    /// Target that is opened.
     type Target: Target;
 
     /// Opens the store, empty if `fresh`. The last handle was closed before.
@@ -30,7 +30,7 @@ pub trait Opener {
 
 /// A store under measurement; shared by all threads.
 pub trait Target: Sync + Sized {
-    /// What one thread works with.
+    /// Handle of one thread.
     type Session<'a>: Session
     where
         Self: 'a;
@@ -121,7 +121,7 @@ pub struct Figures {
     pub memtable_bytes: u64,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
-    /// What the store wrote below its files, if it lies on zones.
+    /// Writes of the store below its files, if it lies on zones.
     pub beneath: Option<Beneath>,
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How to open SinterDB.
+/// Opens SinterDB.
 #[derive(Debug, Clone)]
 pub struct SinterOpener {
     /// Directory of the database.

@@ -46,7 +46,7 @@ impl KeyCoder {
     }
 }
 
-/// How key numbers are drawn from `0..num`.
+/// Distribution of key numbers over `0..num`.
 #[derive(Debug, Clone)]
 pub enum Distribution {
     /// 0, 1, 2, ... (from 0 again behind the last).

@@ -1,5 +1,5 @@
-//! Which keys exist, as the workloads know it: the denominator of space amplification. Streams are pure, so the keys of a workload are
-//! drawn again after it instead of being watched during it.
+//! Counts the keys that exist, for the denominator of space amplification. Streams are pure, so the keys of a workload are drawn again
+//! after it instead of being watched during it.
 
 use super::keys::KeyStream;
 
@@ -31,7 +31,8 @@ impl LiveKeys {
         }
     }
 
-    /// As [`LiveKeys::replay`] for a stream of which, of each hundred keys, only those from `reads` on were written.
+    /// Like [`LiveKeys::replay`], for a mix of reads and writes: of each hundred keys, the first `reads` were only read and the others
+    /// written.
     pub fn replay_mix(&mut self, mut keys: KeyStream, operations: u64, reads: u64) {
         for i in 0..operations {
             let key = keys.next_key();

@@ -25,7 +25,7 @@ impl Permutation {
         Permutation { n, mask, shift: bits.div_ceil(2), rounds }
     }
 
-    /// Where `x` goes; `x` must be below `n`.
+    /// Returns the image of `x`, which must be below `n`.
     #[inline]
     pub fn apply(&self, mut x: u64) -> u64 {
         debug_assert!(x < self.n);

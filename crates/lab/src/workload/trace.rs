@@ -4,20 +4,20 @@
 use std::fmt;
 use std::io::{self, BufRead};
 
-/// What a line asks for.
+/// Operation of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Read the key.
     Get,
-    /// Write a value of so many bytes.
+    /// Write a value of this size, bytes.
     Put(usize),
     /// Remove the key.
     Delete,
-    /// Read so many entries from the key on.
+    /// Read this many entries from the key on.
     Scan(usize),
 }
 
-/// What is wrong with a trace, and where.
+/// Error in a line of a trace.
 #[derive(Debug)]
 pub struct TraceError {
     /// Line, from 1.
@@ -48,7 +48,7 @@ pub struct Trace<R> {
     input: R,
     /// The line's number, from 1.
     pub line: u64,
-    /// What it asks for.
+    /// Operation of the line.
     pub action: Action,
     /// The key.
     pub key: Vec<u8>,
@@ -186,7 +186,7 @@ fn unhex(digits: &str, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a whole trace holds, known before it is replayed.
+/// Summary of a whole trace, known before it is replayed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Lines that ask for something.

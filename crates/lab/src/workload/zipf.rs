@@ -27,7 +27,7 @@ impl Zipf {
         }
     }
 
-    /// The same law over `0..n`.
+    /// Changes the range to `0..n`; the exponent stays.
     pub fn resize(&mut self, n: u64) {
         self.n = n.max(1) as f64;
         self.h_last = integral(self.n + 0.5, self.alpha);
@@ -52,7 +52,7 @@ fn weight(x: f64, alpha: f64) -> f64 {
     (-alpha * x.ln()).exp()
 }
 
-/// Its integral, `(x^(1-alpha) - 1) / (1-alpha)`, or `ln x` for `alpha` = 1.
+/// Integral of the hat function: `(x^(1-alpha) - 1) / (1-alpha)`, or `ln x` for `alpha` = 1.
 fn integral(x: f64, alpha: f64) -> f64 {
     let log = x.ln();
     let t = (1.0 - alpha) * log;

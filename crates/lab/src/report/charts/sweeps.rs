@@ -22,7 +22,7 @@ const TITLE: usize = 20;
 struct Grid<'a> {
     across: String,
     down: String,
-    /// What the others are.
+    /// Values of the other parameters, as text.
     others: String,
     cells: Vec<&'a Cell<'a>>,
 }
@@ -92,7 +92,7 @@ impl<'a> Grid<'a> {
         Some(Grid { across: across.into(), down: down.into(), others, cells })
     }
 
-    /// What is measured of all of its cells.
+    /// Measures that all cells of the grid have.
     fn parts(&self) -> Vec<String> {
         let all = |name: &&String| self.cells.iter().all(|cell| cell.parts.contains_key(*name));
         self.cells.first().map(|cell| cell.parts.keys().filter(all).cloned().collect()).unwrap_or_default()

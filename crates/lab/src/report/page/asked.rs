@@ -1,4 +1,4 @@
-//! What was asked, and what the study decided.
+//! The questions of a study and its findings, as a part of the page.
 
 use crate::report::load::Folder;
 use crate::report::tables::framed;

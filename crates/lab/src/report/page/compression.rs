@@ -1,5 +1,5 @@
-//! Which compression the engines say that they had, on which levels data lay at the end (codecs of levels without data do nothing), and
-//! what an engine that chooses by itself had chosen at the end of each phase.
+//! Table of compression: the codecs that the engines report, the levels on which data lay at the end (codecs of levels without data do
+//! nothing), and the codecs that a choosing engine had chosen at the end of each phase.
 
 use crate::report::load::{Folder, Run};
 use crate::report::tables::framed;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MIB: f64 = 1_048_576.0;
 
-/// What was said of a cell: what the engine had and what it had chosen, and a run that says so.
+/// Reports of a cell's runs: the engine's codecs and the codecs that it chose, each pair with a run that reported it.
 type Texts<'a> = BTreeMap<(String, String), &'a Run>;
 
 /// The table; nothing where all runs of an engine had the same, or no engine said what.
@@ -41,7 +41,7 @@ pub fn compression(folders: &[Folder]) -> String {
     format!("<details><summary>Compression that the engines had</summary>\n{}</details>\n", framed(&head, &rows.collect::<String>()))
 }
 
-/// What the engine had chosen at a phase's end; nothing if it does not choose.
+/// Codecs that the engine had chosen at the end of a phase; empty if it does not choose.
 fn chosen(phase: &PhaseRecord) -> String {
     let families = phase.chosen_codecs.iter().map(|(family, text)| format!("{family} {}", codecs_in_short(text)));
     let families = families.collect::<Vec<_>>().join(", ");

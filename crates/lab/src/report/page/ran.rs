@@ -1,4 +1,4 @@
-//! What was run: machines, versions, settings, and what did not work.
+//! The runs of a page: machines, versions, settings, and failures.
 
 use super::compression::compression;
 use crate::report::cells::{Parameters, differing, parameters, short};
