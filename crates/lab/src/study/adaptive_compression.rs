@@ -12,14 +12,14 @@ use super::plan::{Permits, Request, Scale, Study};
 use super::settings::MEMTABLE;
 use sinterdb::internal::settings::format_bytes;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "adaptive-compression";
 
 /// The only engine that chooses codecs itself.
 const CHOOSER: &str = "sinter";
 /// The engine of the original.
 const ORIGINAL: &str = "rocksdb";
-/// What the strategy of an engine that chooses itself is called, and the setting.
+/// Name of the strategy in which the engine chooses, and value of the setting.
 const AUTO: &str = "auto";
 
 const NONE: &str = "kNoCompression";
@@ -44,7 +44,7 @@ const STRATEGIES_B: [(&str, Levels); 5] = [
 ];
 const PLAIN: &str = "none";
 
-/// How large a part is. Memtables, tables, level targets, cache and memory are the original's over the divisor.
+/// Size of a part. Memtables, tables, level targets, cache and memory are the original's divided by `divisor`.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     divisor: u64,
@@ -57,7 +57,7 @@ impl Size {
     }
 }
 
-/// How large things are at a scale.
+/// Sizes of the study at a scale.
 struct Sizes {
     a: Size,
     b: Size,
@@ -91,21 +91,21 @@ impl Sizes {
         }
     }
 
-    /// What each client of A reads.
+    /// Number of reads of each client of A.
     fn reads_of_a(&self) -> u64 {
         (self.a.keys as f64 * self.reads) as u64
     }
 
-    /// Limits of memory that A asks for, bytes.
+    /// Memory limits of A's runs, bytes.
     fn memory(&self) -> impl Iterator<Item = u64> {
         self.memory.iter().map(|gib| (gib << 30) / self.a.divisor)
     }
 }
 
-/// The least memory that a run is ever given, bytes: whether that is permitted decides on all.
+/// Smallest memory limit of a run, bytes: permitted limits are found by trying this one.
 pub const LEAST_MEMORY: u64 = (1 << 30) / 16;
 
-/// What A's runs are confined to: processors and memory, and what cannot be had here.
+/// Limits of A's runs that this machine permits, and the runs that are left out.
 struct Room {
     cpus: Vec<usize>,
     /// `None`: no limit.
@@ -139,12 +139,12 @@ impl Room {
         Room { cpus, memory, left_out }
     }
 
-    /// All pairs.
+    /// All pairs of processors and memory.
     fn pairs(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
         self.memory.iter().flat_map(|memory| self.cpus.iter().map(|cpus| (*cpus, *memory)))
     }
 
-    /// Those with the most memory: C's.
+    /// Pairs with the largest memory limit, used by C.
     fn widest(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
         self.pairs().filter(|(_, memory)| Some(memory) == self.memory.last())
     }

@@ -1,5 +1,6 @@
-//! Study 5: what shortening the log costs a server that keeps its data in memory, and one that does not. Bounds of the verdicts stand in
-//! `claims`, sizes here, what is run in `cells`.
+//! Study 5: the cost of shortening the log for a server that keeps its data in memory, and for one that does not. Bounds of the verdicts
+//! stand in
+//! `claims`, sizes here, settings and workloads in `cells`.
 
 mod cells;
 mod claims;
@@ -11,14 +12,14 @@ use super::plan::{Request, Scale, Study};
 use super::servers::{KEY, thousands};
 use sinterdb::internal::settings::format_bytes;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "aof-rewrite";
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What a command has in a log beside key and value, at most.
+/// Largest overhead of a command in a log beside key and value, bytes.
 const FRAME: u64 = 64;
 
 /// Values of one size.
@@ -26,11 +27,11 @@ const FRAME: u64 = 64;
 struct Value {
     name: &'static str,
     bytes: u64,
-    /// Keys that have such values: the data.
+    /// Number of keys with such values.
     keys: u64,
 }
 
-/// The sizes of the original, over so many keys.
+/// Values of the original's sizes, with the given numbers of keys.
 const fn values(small: u64, ten: u64, hundred: u64) -> [Value; 4] {
     [
         Value { name: "0.5 kB", bytes: 512, keys: small },
@@ -40,13 +41,13 @@ const fn values(small: u64, ten: u64, hundred: u64) -> [Value; 4] {
     ]
 }
 
-/// The original's: data of 50 MB to 10 GB.
+/// The original's data: 50 MB to 10 GB.
 static WHOLE: [Value; 4] = values(100_000, 100_000, 100_000);
 /// Data of 200 MB at most.
 static SMALL: [Value; 4] = values(100_000, 20_000, 2_000);
 static CI: [Value; 2] = [Value { name: "0.5 kB", bytes: 512, keys: 2000 }, Value { name: "10 kB", bytes: 10 * KIB, keys: 200 }];
 
-/// Of A: how many values are set, each key once and then any of them.
+/// A row of A: the number of SETs, each key once and then keys at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     value: Value,
@@ -58,30 +59,30 @@ impl Row {
         format!("{}, {} SETs", self.value.name, thousands(self.sets))
     }
 
-    /// Bytes of keys and values that live.
+    /// Bytes of live keys and values.
     fn data(&self) -> u64 {
         self.value.keys * (self.value.bytes + KEY as u64)
     }
 
-    /// Bytes of a log of all of it.
+    /// Bytes of a log of all SETs.
     fn log(&self) -> u64 {
         self.sets * (self.value.bytes + KEY as u64 + FRAME)
     }
 }
 
-/// How large things are at a scale.
+/// Sizes of the study at a scale.
 struct Sizes {
     values: &'static [Value],
-    /// Of A: SETs, times the keys.
+    /// SETs in A, as multiples of the number of keys.
     times: &'static [u64],
-    /// Bytes of the log from which on Redis writes it anew.
+    /// Length of the log from which on Redis rewrites it, in A, bytes.
     rewrite_from: u64,
-    /// Of B: the same, of two of the values.
+    /// Lengths of the log from which on Redis rewrites it, in B, bytes; and the indices of B's two values.
     minimums: &'static [u64],
     of_minimums: [usize; 2],
-    /// What SinterDB is given for memtables, cache and hot keys; its default if `None`.
+    /// SinterDB's memory for memtables, cache and hot keys, bytes; its default if `None`.
     memory: Option<u64>,
-    /// Of C: bytes of keys and values of a log that one memtable holds, and the memory at which one does.
+    /// Bytes of keys and values in C's log, which one memtable holds, and the memory at which it does.
     kept: u64,
     kept_memory: u64,
     repeats: u32,
@@ -134,14 +135,14 @@ impl Sizes {
     }
 }
 
-/// The memory at which SinterDB's memtables are so large, the length of its log from which on it is shortened; `None` if none is.
+/// The memory at which SinterDB's memtables, and with them the log that is kept, have `memtable` bytes; `None` if there is none.
 fn memory_for(memtable: u64) -> Option<u64> {
     let memory = memtable * 5 / 2;
     // The least that a database can have, and what the server's log lets a memtable grow to.
     (memory >= MIB && memtable <= 256 * MIB).then_some(with_hot_keys(memory))
 }
 
-/// The memory at which a server has so much for memtables and cache: a quarter of it is for hot keys.
+/// The memory of a server that has `memory` bytes for memtables and cache: a quarter of it goes to hot keys.
 const fn with_hot_keys(memory: u64) -> u64 {
     memory + memory / 3
 }

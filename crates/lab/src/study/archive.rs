@@ -40,7 +40,7 @@ const LARGEST: u64 = 1 << 30;
 /// A JSON text of a result folder.
 #[derive(Debug)]
 pub struct Text {
-    /// Its file, or the archive and the line in it; errors name it.
+    /// File of the text, or the archive and the line in it; errors name it.
     pub place: String,
     /// The text.
     pub json: String,

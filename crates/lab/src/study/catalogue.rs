@@ -7,14 +7,14 @@ use crate::run::{REDIS, SERVERS, Workload, named};
 
 /// A study that comes with the laboratory.
 pub struct Entry {
-    /// Its name on the command line.
+    /// Name of the study on the command line.
     pub name: &'static str,
-    /// What it asks, one line.
+    /// Question of the study, one line.
     pub asks: &'static str,
     make: fn(Scale, &Request) -> Study,
 }
 
-/// All of them.
+/// All studies.
 pub const STUDIES: &[Entry] = &[
     Entry {
         name: compaction_wal_waf::NAME,

@@ -9,7 +9,7 @@ use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Phase, ValueSize,
 use crate::statistics::Fold;
 use std::collections::BTreeMap;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "compaction-wal-waf";
 
 /// By how much a figure has to change for the change to matter: 5 %.
@@ -26,7 +26,7 @@ const KEY: usize = 16;
 const VALUES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
 /// The loads that are measured, each with its debts.
 const LOADS: [&str; 2] = ["fillrandom", "overwrite"];
-/// Where a name ends in this, the phase pays the debts of the one before.
+/// Suffix of phases that finish the compactions left by the phase before.
 const DEBTS: &str = "debts";
 
 /// The smallest fan-out that is tried.
@@ -41,8 +41,8 @@ const SHAPES: [(&str, Shape); 4] = [
     ("leveled fan-out 20", Shape::Leveled { base: BASE, fan_out: 20 }),
 ];
 
-/// How large things are at a scale. Memtables, tables and level targets shrink by the divisor, the number of keys with them, so that trees
-/// keep their number of levels.
+/// Sizes of the study at a scale. Memtables, tables and level targets are divided by `divisor`, and the number of keys with them, so that
+/// trees keep their number of levels.
 struct Sizes {
     divisor: u64,
     keys: u64,
@@ -63,8 +63,8 @@ impl Sizes {
         (there * (KEY + value / 2) as f64) as u64
     }
 
-    /// What levels 1 and 2 hold under the smallest fan-out. A smaller tree is the same under every larger one, so that fan-outs cannot be
-    /// compared by it.
+    /// Bytes that levels 1 and 2 hold under the smallest fan-out. A smaller tree has one shape under every larger fan-out, so that it
+    /// cannot compare them.
     fn two_levels(&self) -> u64 {
         BASE * self.memtable() * (1 + LEAST_FAN_OUT)
     }
@@ -190,7 +190,7 @@ fn control(shape: &str) -> String {
     format!("B {shape}, 16 times the keys")
 }
 
-/// Where the hot tenth of the keys ends.
+/// End of the range of hot keys, as a share of the key space.
 const HOT: f64 = 0.1;
 
 /// Two families or one: name, style of hot keys, style of cold keys.

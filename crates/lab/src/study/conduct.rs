@@ -30,7 +30,7 @@ const PATIENCE: u32 = 3000;
 pub struct Runner {
     /// The program.
     pub program: PathBuf,
-    /// What it is called with.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
 }
 
@@ -41,38 +41,38 @@ impl Runner {
     }
 }
 
-/// What happens during a study.
+/// Event during a study.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A run begins.
     Begins(&'a PlannedRun<'a>),
-    /// It is so far with a phase; a total of 0 is not known.
+    /// Progress of the run within a phase; a total of 0 is unknown.
     Progress {
         /// The phase.
         phase: &'a str,
-        /// Done.
+        /// Work done so far.
         done: u64,
-        /// Of so many.
+        /// Work of the whole phase.
         total: u64,
     },
-    /// It ended and was kept; its record may tell of a failure.
+    /// A run ended and its record was stored; the record may contain a failure.
     Ended(&'a PlannedRun<'a>, &'a RunRecord),
-    /// It ended without a record, for this reason.
+    /// A run ended without a record, for this reason.
     Lost(&'a PlannedRun<'a>, &'a str),
 }
 
-/// What came of a study.
+/// Outcome of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Conducted {
-    /// Runs with a good record, those of former times included.
+    /// Runs with a good record, including those of earlier calls.
     pub finished: usize,
-    /// Runs that failed this time.
+    /// Runs that failed during this call.
     pub failed: usize,
-    /// Somebody ended it early.
+    /// Whether the user ended the study early.
     pub interrupted: bool,
 }
 
-/// How a child process ended.
+/// Outcome of a child process.
 enum Outcome {
     Record(Box<RunRecord>),
     Lost(String),

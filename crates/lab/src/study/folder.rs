@@ -57,7 +57,7 @@ impl Folder {
         Ok((Folder { path: path.to_owned(), archived }, study))
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

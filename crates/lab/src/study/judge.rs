@@ -16,28 +16,28 @@ pub struct Finding {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// What the original study found.
+    /// Result of the original study.
     pub original: Option<String>,
     /// All comparisons, in the order of the hypothesis.
     pub comparisons: Vec<Compared>,
 }
 
-/// What came of one comparison.
+/// Result of one comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// Its group.
+    /// Group of the comparison.
     pub group: String,
-    /// Its name.
+    /// Name of the comparison.
     pub name: String,
-    /// Where the ratio should lie.
+    /// Bound of the ratio.
     pub bound: Bound,
-    /// Where it lies, or the mean where nothing stands below the line; `None` without runs.
+    /// The ratio, or the mean where nothing stands below the line; `None` without runs.
     pub ratio: Option<Ratio>,
     /// Cliff's delta of one sample against another; `None` where products are compared.
     pub cliffs_delta: Option<f64>,
-    /// Whether it lies there.
+    /// Whether the ratio keeps the bound.
     pub state: State,
-    /// What the difference is made of, of one sample against another: write amplification by cause, largest change first.
+    /// Causes of the difference between one sample and another: write amplification by cause, largest change first.
     pub causes: Vec<CauseChange>,
 }
 
@@ -45,11 +45,11 @@ pub struct Compared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The whole interval lies where it should.
+    /// The whole interval keeps the bound.
     Holds,
-    /// No part of it does.
+    /// No part of the interval keeps the bound.
     Refuted,
-    /// It lies on both sides, or there is none.
+    /// The interval lies on both sides of the bound, or there is no interval.
     Open,
 }
 
@@ -68,7 +68,7 @@ pub struct CauseChange {
 pub struct Results(BTreeMap<(String, String), Vec<RunRecord>>);
 
 impl Results {
-    /// Those of a folder. Failed runs are left out, and those in which the limits of their cell did not hold.
+    /// Reads the results of a folder. Failed runs are left out, and runs in which the limits of their cell did not hold.
     ///
     /// # Errors
     /// A record that cannot be read.
@@ -175,7 +175,7 @@ fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
     Finding { verdict, original: hypothesis.original.clone(), comparisons }
 }
 
-/// How the intervals were found, a sentence for each way.
+/// Methods of the intervals, a sentence for each.
 fn methods(comparisons: &[Compared]) -> Vec<String> {
     let intervals = || comparisons.iter().filter_map(|compared| compared.ratio?.interval);
     let found = |method: Method, how: &str| {
@@ -202,7 +202,7 @@ fn ignored_settings(hypothesis: &Hypothesis, side: &Side<'_>) -> BTreeSet<String
     hypothesis.needs.iter().filter(|name| told.contains(name.as_str())).cloned().collect()
 }
 
-/// What the runs of a hypothesis should share and do not, a sentence for each.
+/// Properties that the runs of a hypothesis should share and do not, a sentence for each.
 fn mixed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
     let all = |what: &str, of: &dyn Fn(&RunRecord) -> String| {
         let values: BTreeSet<(&str, String)> =
@@ -327,11 +327,11 @@ pub struct Row {
     pub cell: String,
     /// The engine.
     pub engine: String,
-    /// What is measured.
+    /// Name of the measure.
     pub measure: String,
-    /// By metric, in the order of [`Metric::TABLE`]; `None` where nothing is known.
+    /// Summaries by metric, in the order of [`Metric::TABLE`]; `None` where nothing is known.
     pub figures: Vec<Option<Summary>>,
-    /// No other row of the engine and measure is at least as good in write amplification, space, memory and speed at once.
+    /// Whether no other row of the engine and measure is at least as good in write amplification, space, memory and speed at once.
     pub undominated: bool,
 }
 

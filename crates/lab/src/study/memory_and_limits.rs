@@ -1,6 +1,6 @@
-//! Study 4: memory and limits. Is a compressed part of the block cache worth its unpacking, does memory that moves between memtables and
-//! cache beat every division by hand, and do reads in a container gain where the engine looks at its limits? Bounds of the verdicts
-//! stand in `claims`, sizes here, what is run in `cells`.
+//! Study 4: memory and limits. Is a compressed part of the block cache worth its decompression, does memory that moves between memtables
+//! and cache beat every division by hand, and do reads in a container gain where the engine looks at its limits? Bounds of the verdicts
+//! stand in `claims`, sizes here, settings and workloads in `cells`.
 
 mod cells;
 mod claims;
@@ -12,78 +12,78 @@ use super::plan::{Permits, Request, Scale, Study};
 use cells::{Case, Container};
 use sinterdb::internal::settings::format_bytes;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "memory-and-limits";
 
-/// The engine that has all of it.
+/// The engine that has all features of the study.
 const OWN: &str = "sinter";
-/// The one with a counterpart to some.
+/// The engine with counterparts to some of them.
 const RIVAL: &str = "rocksdb";
 
-/// The least memory that a run is ever given, bytes.
+/// Smallest memory limit of a run, bytes.
 pub const LEAST_MEMORY: u64 = 32 << 20;
 
-/// Shares of the cache for packed blocks, as the setting has them.
+/// Shares of the cache for compressed blocks, as values of the setting.
 static SHARES: [&str; 4] = ["off", "0.25", "0.5", AUTO];
-/// The share that moves.
+/// Share that the engine moves by itself.
 const AUTO: &str = "auto";
 /// Fixed divisions of a budget: parts of memtables and of the cache.
 const DIVISIONS: [(u64, u64); 4] = [(1, 7), (1, 3), (1, 1), (3, 1)];
-/// Of its container, a program gives this part to the database.
+/// Part of a container's memory that a program gives to the database: one in this many.
 const OF_CONTAINER: u64 = 8;
 
-/// How much A's data are: name, and percent of the cache.
+/// Amount of A's data: name, and percent of the cache.
 type Data = (&'static str, u64);
-/// Less than the cache, and more.
+/// Amounts below and above the size of the cache.
 const DATA: [Data; 3] = [("half the cache", 50), ("twice the cache", 200), ("six times the cache", 600)];
 
 /// Part A: the compressed part of the cache.
 struct SizesA {
-    /// Bytes.
+    /// Size of the cache, bytes.
     cache: u64,
     /// Amounts of data that lie in the page cache.
     paged: &'static [Data],
     /// Amounts that lie outside of it.
     outside: &'static [Data],
-    /// Bytes that a run of these has beside its cache: what the program itself takes.
+    /// Memory of the program itself, by which the limit of a run exceeds the cache where data lie outside of the page cache, bytes.
     beside: u64,
-    /// Seconds until a cache is warm whose parts do not move.
+    /// Seconds until a cache with fixed parts is warm.
     warm: f64,
-    /// And until they have moved: a thirty-second of the cache per second.
+    /// Seconds until a cache with moving parts is warm and they have moved, a thirty-second of the cache per second.
     moved: f64,
-    /// Seconds that are measured, reads and mix each.
+    /// Measured seconds of the reads, and of the mix.
     seconds: f64,
 }
 
 /// Part B: one budget for memtables and cache.
 struct SizesB {
-    /// Bytes.
+    /// The budget, bytes.
     budget: u64,
-    /// Bytes of keys and values, times the budget.
+    /// Bytes of keys and values, as a multiple of the budget.
     data: u64,
-    /// Seconds before and of the measured writes.
+    /// Seconds of the writes: warm-up, measured time.
     writes: (f64, f64),
-    /// Before and of the measured reads.
+    /// Seconds of the reads: warm-up, measured time.
     reads: (f64, f64),
-    /// Of each turn of writes and reads.
+    /// Seconds of each turn of writes and reads.
     turn: f64,
 }
 
 /// Part C: containers.
 struct SizesC {
-    /// Processors' worth of time, and memory, bytes.
+    /// Containers: processor time in processors, and memory in bytes.
     containers: &'static [(usize, u64)],
     /// Keys.
     keys: u64,
     /// Gets per second.
     gets: f64,
-    /// Puts per second beside them.
+    /// Puts per second beside the gets.
     puts: f64,
-    /// Seconds before and of the measured gets.
+    /// Seconds of the gets: warm-up, measured time.
     seconds: (f64, f64),
 }
 
-/// How large things are at a scale.
+/// Sizes of the study at a scale.
 struct Sizes {
     a: SizesA,
     b: SizesB,
@@ -149,7 +149,7 @@ impl Sizes {
     }
 }
 
-/// What is run of A and C, and what cannot be had here.
+/// Cases of A and containers of C that this machine permits, and the runs that are left out.
 struct Room {
     /// Amounts of data, with files in the page cache and outside of it.
     cases: Vec<Case>,

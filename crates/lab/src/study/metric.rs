@@ -34,68 +34,69 @@ pub enum Metric {
     ReadPerOperation,
     /// Bytes of all files of the store, when the last phase ended.
     StoreBytes,
-    /// Share of the looks into the block cache for data that found it uncompressed.
+    /// Share of block-cache lookups for data that found it uncompressed.
     CacheHits,
-    /// Share of those that found it compressed.
+    /// Share of block-cache lookups for data that found it compressed.
     CompressedCacheHits,
     /// Seconds of the phases that have operations.
     RunTime,
     /// Tables on the last level of the first family, when the last phase ended.
     LastLevelTables,
-    /// Bytes read from tables of the last level over all bytes read from tables, those that compactions read included.
+    /// Bytes read from tables of the last level over all bytes read from tables, reads of compactions included.
     LastLevelByteRatio,
-    /// Of the reads that found something, the share that was answered above the last level, which is what lies on the fast tier. Known for
-    /// trees of three levels, because the answers of deeper ones are counted together.
+    /// Reads answered above the last level, that is by the fast tier, as a share of the reads that found something. Known for trees of
+    /// three levels, because deeper levels are counted together.
     FastReads,
     /// Share of the bytes of tables that lie above the last level: the mean over the ends of the phases.
     FastBytes,
-    /// The first of these two, and 0 where the second is more than [`BUDGET`].
+    /// `FastReads` if `FastBytes` is at most [`BUDGET`], else 0.
     FastReadsInBudget,
-    /// The age at which data may sink (`preclude_last_level_data_seconds`) as a share of the run's time, by the engine's clock. Known where
-    /// all of the run is measured.
+    /// Age at which data may be demoted (`preclude_last_level_data_seconds`) as a share of the run's time, by the engine's clock. Known
+    /// where the whole run is measured.
     AgeShare,
-    /// The longest that a client of a server waited who only PINGs, milliseconds.
+    /// Longest wait of a client that only PINGs the server, milliseconds.
     LongestPing,
-    /// The peak of a server's memory over what it takes at rest, when the last phase has ended.
+    /// Peak of a server's memory over its memory at rest, after the last phase.
     PeakOverRest,
-    /// The most that a server's data took on disk at any moment, bytes.
+    /// Largest size of a server's data on disk at any moment, bytes.
     PeakDisk,
-    /// How much of a core the client of a server used.
+    /// Share of a core that the client of a server used.
     ClientCore,
-    /// How often a server wrote its log anew.
+    /// Rewrites of a server's log.
     LogRewrites,
-    /// The share of the phases that were finished: of a load in equal parts, how much of it found room. Known of runs that found none any
-    /// more, too ([`crate::study::plan::Cell::may_fill`]).
+    /// Share of the phases that were finished: for a load in equal parts, the part that fitted the medium. Known also for runs that filled
+    /// it ([`crate::study::plan::Cell::may_fill`]).
     FinishedShare,
-    /// Of a store on zones: bytes that its collector wrote again.
+    /// Bytes that the collector of a zoned store moved.
     ZoneMoved,
-    /// Resets of zones of files.
+    /// Resets of zones for files.
     ZoneResets,
-    /// Those of zones that were begun with a log.
+    /// Resets of zones whose first file was a log.
     LogZoneResets,
-    /// Resets over the least that what the host wrote can cost: what does not lie below a write pointer in the end, in full zones.
+    /// Resets over the fewest that the bytes written by the host could have cost: those that no longer lie below a write pointer in the
+    /// end, in full zones.
     ZoneResetsOverLeast,
     /// Zones finished before they were full.
     ZoneFinishes,
-    /// Capacity that the drive filled for that, bytes.
+    /// Capacity that the drive filled to finish zones, bytes.
     ZonePadding,
-    /// Zones of files in which anything is written, in the end.
+    /// Zones for files that hold any written bytes, in the end.
     ZonesUsed,
-    /// These over the least number that what lives has room in.
+    /// `ZonesUsed` over the fewest zones that could hold the live bytes.
     ZonesUsedOverLeast,
-    /// Bytes of living files over the capacity for files, in the end.
+    /// Bytes of live files over the capacity for files, in the end.
     ZoneUtilisation,
 }
 
-/// What the fast tier may hold, as a share of the bytes of tables.
+/// Largest accepted share of the bytes of tables on the fast tier.
 pub const BUDGET: f64 = 0.25;
 
 impl Metric {
-    /// Those of the table over all cells, which stand beside each other for workloads of one's own.
+    /// Metrics of the table over all cells, which compares the cells of a user's own workload.
     pub const TABLE: [Metric; 5] =
         [Metric::WriteAmplification, Metric::SpaceAmplification, Metric::PeakMemory, Metric::OperationsPerSecond, Metric::P99Latency];
 
-    /// Its name for people.
+    /// Name for people.
     pub fn name(self) -> &'static str {
         match self {
             Metric::WriteAmplification => "write amplification",
@@ -137,7 +138,7 @@ impl Metric {
         }
     }
 
-    /// What people read it in: the unit, and how much of the figure one of it is.
+    /// Unit for people, and its size in units of the figure.
     pub fn unit(self) -> (&'static str, f64) {
         match self {
             Metric::WriteAmplification
@@ -242,8 +243,8 @@ fn seen<'a>(phases: &'a [&PhaseRecord]) -> impl Iterator<Item = &'a Second> {
     phases.iter().flat_map(|phase| &phase.series)
 }
 
-/// What a store on zones had done where the last of some phases ended, and the phases that it did it in: all from its first, since the
-/// drive was new when the run began.
+/// Zone activity of a run: at the end of the last of some phases, in all phases up to it (the drive was new when the run began), and in the
+/// requested phases.
 struct OnZones<'a> {
     now: &'a Zones,
     whole: Vec<&'a Zones>,
@@ -262,7 +263,7 @@ fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZ
     })
 }
 
-/// What the host wrote, by the names of [`sinter_storage::store::Beneath::lines`].
+/// Causes of bytes written by the host, by the names of [`sinter_storage::store::Beneath::lines`].
 const OF_HOST: [&str; 3] = ["files", "frame heads", "block padding"];
 
 impl OnZones<'_> {
@@ -297,7 +298,7 @@ impl OnZones<'_> {
         self.now.capacity_bytes as f64 / f64::from(self.now.zones.max(1))
     }
 
-    /// What lies below write pointers was not reset yet.
+    /// File-zone resets over the fewest possible; bytes that still lie below write pointers needed no reset yet.
     fn resets_over_least(&self) -> Option<f64> {
         let least = (OnZones::bytes(&self.whole, &OF_HOST) - self.now.written_bytes as f64) / self.zone_bytes();
         // Of a drive that was hardly written no ratio makes sense.
@@ -390,9 +391,9 @@ impl CacheUse {
     }
 }
 
-/// What the block cache did in some phases, by the tickers that engines share: RocksDB's. SinterDB counts nothing on a hit; there, the
-/// reads that no memtable answered are the looks (one that looks into several tables counts once) and those that missed are not hits.
-/// What was found compressed is a miss of the uncompressed part. `None` where it does not follow from what was counted.
+/// Lookups and hits of the block cache in some phases, by the tickers that engines share: RocksDB's. SinterDB counts nothing on a hit; for
+/// it, the reads that no memtable answered are the lookups (a read that looks into several tables counts once), and lookups that did not
+/// miss are hits. Data found compressed is a miss of the uncompressed part. `None` where the counters do not suffice.
 fn cache(record: &RunRecord, phases: &[String]) -> Option<CacheUse> {
     let ticked = |name: &str| ticked(record, phases, name);
     let or_none = |name: &str| ticked(name).unwrap_or(0);
@@ -409,7 +410,7 @@ fn cache(record: &RunRecord, phases: &[String]) -> Option<CacheUse> {
     Some(CacheUse { looks, hits: looks.checked_sub(ticked(DATA_MISS)?)?, compressed_hits })
 }
 
-/// By how much a counter grew in some phases; `None` where none of them has it.
+/// Growth of a counter over some phases; `None` where none of them has it.
 fn ticked(record: &RunRecord, phases: &[String], name: &str) -> Option<u64> {
     let at = |phase: &PhaseRecord| phase.tickers.get(name).copied();
     let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));
@@ -421,7 +422,7 @@ fn ticked(record: &RunRecord, phases: &[String], name: &str) -> Option<u64> {
     places.filter_map(grown).reduce(|a, b| a + b)
 }
 
-/// By how much a counter grew that is left out of records while it is 0.
+/// Growth of a counter that records leave out while it is 0.
 fn counted(record: &RunRecord, phases: &[String], name: &str) -> f64 {
     let at = |phase: &PhaseRecord| phase.tickers.get(name).copied().unwrap_or(0);
     let places = record.phases.iter().enumerate().filter(|(_, phase)| phases.contains(&phase.name));

@@ -31,7 +31,7 @@ mod tests;
 /// Why a study did not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// What was asked for is wrong; one line.
+    /// The request is wrong; one line.
     Request(String),
     /// Something failed; one line.
     Failed(String),

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 type Wanted<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 impl Study {
-    /// What is left of it with `FACTOR=VALUE` as often as there are some: several values of a factor are alternatives, several factors have
-    /// to come together. What is claimed of a part that is left out is not judged. With no choice it is the whole study.
+    /// The study reduced to the cells that match `FACTOR=VALUE` choices: several values of a factor are alternatives, several factors must
+    /// all match. Claims
+    /// about cells that are left out are not judged. Without choices the study stays whole.
     ///
     /// # Errors
     /// Factors and values that no cell has that runs on the study's engines, and choices that no cell has all of.

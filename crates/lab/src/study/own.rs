@@ -7,24 +7,24 @@ use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, PhaseKind, Worklo
 use sinterdb::internal::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Its name in result folders.
+/// Name of the study in result folders.
 pub const NAME: &str = "workload";
-/// What is read from each run.
+/// Name of the only measure of each run.
 pub const MEASURE: &str = "all";
 /// Repeats where none are asked for.
 const REPEATS: u32 = 3;
 
 /// A shape that is tried.
 pub struct Tried {
-    /// Its name.
+    /// Name of the shape.
     pub name: String,
-    /// Its values of what is varied.
+    /// Factors of the shape with their values.
     pub factors: Vec<(&'static str, String)>,
     /// The shape.
     pub shape: Shape,
 }
 
-/// The shapes that are tried with a memtable of so many bytes.
+/// Shapes to try with a memtable of `memtable` bytes.
 pub fn shapes(memtable: u64) -> Vec<Tried> {
     let mut shapes = Vec::new();
     for trigger in [TRIGGER, 2 * TRIGGER] {

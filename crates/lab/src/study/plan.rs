@@ -1,4 +1,4 @@
-//! What a study is: cells, the order in which they run, and what is asked of the results.
+//! The plan of a study: cells, the order in which they run, and hypotheses about the results.
 
 use super::metric::Metric;
 use super::servers::Servers;
@@ -12,49 +12,49 @@ use std::path::PathBuf;
 /// Version of [`Study`]; grows when a field changes its meaning or goes away.
 pub const STUDY_VERSION: u32 = 1;
 
-/// A study, complete: it is written into the result folder before the first run.
+/// Complete description of a study, written into the result folder before the first run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
     /// [`STUDY_VERSION`].
     pub version: u32,
-    /// Its name on the command line.
+    /// Name of the study on the command line.
     pub name: String,
-    /// Its name for people.
+    /// Title for people.
     pub title: String,
-    /// What is asked, and what has to be known to read the answers; a paragraph each.
+    /// Questions of the study and explanations needed to read the answers; a paragraph each.
     pub questions: Vec<String>,
-    /// How large; `None` for a user's own workload, which has its size.
+    /// Scale of the study; `None` for a user's own workload, whose size is its own.
     pub scale: Option<Scale>,
-    /// The order of runs and the streams of all workloads follow from it.
+    /// Seed of the order of runs and of the streams of all workloads.
     pub seed: u64,
     /// How often each cell runs on each engine.
     pub repeats: u32,
     /// `sinter`, `rocksdb`, `fjall`; of servers `sinter`, `redis`.
     pub engines: Vec<String>,
-    /// Where the data of the runs lie meanwhile.
+    /// Medium for the data of the runs.
     pub medium: Medium,
-    /// What each run may use.
+    /// Limits of each run.
     pub limits: Limits,
-    /// What is run.
+    /// Cells that are run.
     pub cells: Vec<Cell>,
-    /// What is asked of the results.
+    /// Hypotheses to be judged by the results.
     pub hypotheses: Vec<Hypothesis>,
     /// Figures that the report draws beside write and space amplification and memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawn: Vec<Metric>,
-    /// Those of them that it draws over two factors too, where cells are a whole grid of these.
+    /// Figures of `drawn` that the report also draws over two factors, where the cells are a whole grid of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swept: Vec<Metric>,
-    /// What [`Study::only`] was asked for; none: the study is whole.
+    /// Choices given to [`Study::only`]; empty for the whole study.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<String>,
-    /// What belongs to the study and is not run here, and why; a sentence each.
+    /// Parts of the study that are not run here, and why; a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// How large a study is.
+/// Size of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -70,7 +70,7 @@ impl Scale {
     /// All, smallest first.
     pub const ALL: [Scale; 3] = [Scale::Ci, Scale::Small, Scale::Paper];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Scale::Ci => "ci",
@@ -84,27 +84,27 @@ impl Scale {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// Its name, unique among the cells of an engine: where engines have to be told the same in different words, each has a cell of its own
-    /// of that name.
+    /// Name, unique among the cells of an engine: where engines need different words for equal settings, each has a cell of its own of this
+    /// name.
     pub name: String,
-    /// Its values of what the study varies, such as `style`: `leveled`.
+    /// Factors of the study with their values in this cell, such as `style`: `leveled`.
     pub factors: BTreeMap<String, String>,
     /// The settings; the engine's name is filled in for each run.
     pub settings: EngineSpec,
-    /// What is done.
+    /// Workload of the cell.
     pub workload: Workload,
-    /// What is read from a run: name, and the phases that count together, a load with the debts it left to compactions.
+    /// Measures: name, and the phases that count together, such as a load and the compactions that it left.
     pub measures: BTreeMap<String, Vec<String>>,
-    /// What its runs may use, where the study varies it: these go before those of the study.
+    /// Limits of the cell's runs, where the study varies them; they take precedence over those of the study.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: Limits,
-    /// The engines that it runs on, of those of the study; all if there are none here.
+    /// Engines of the study on which the cell runs; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<String>,
-    /// That a run finds no room any more is a result: the phases before that count.
+    /// Whether a run that fills the medium is a result: its phases before that count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_fill: bool,
-    /// Repeats beyond those of the study, where a claim is about less than what one run differs from the next by.
+    /// Repeats beyond those of the study, for claims about differences smaller than those between single runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub more: u32,
 }
@@ -114,27 +114,27 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Cell {
-    /// Whether a run of it says what it was asked.
+    /// Whether the record of a run is a result of the cell.
     pub fn accepts(&self, record: &RunRecord) -> bool {
         record.failure.is_none() || self.may_fill && record.out_of_room
     }
 
-    /// Whether it runs on an engine of the study.
+    /// Whether the cell runs on an engine of the study.
     pub fn is_for(&self, engine: &str) -> bool {
         self.engines.is_empty() || self.engines.iter().any(|name| name == engine)
     }
 }
 
-/// One run that is to be made.
+/// One run of the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRun<'a> {
-    /// Its place in the order, by which the [archive](super::archive) and the loose file `runs/NNNN.json` know it.
+    /// Number in the order of runs, used by the [archive](super::archive) and the loose file `runs/NNNN.json`.
     pub number: usize,
-    /// Its cell.
+    /// Name of the cell.
     pub cell: &'a str,
-    /// Its engine.
+    /// Name of the engine.
     pub engine: &'a str,
-    /// The how-manieth of its kind, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
 }
 
@@ -145,26 +145,26 @@ pub struct PlannedRun<'a> {
 pub struct Hypothesis {
     /// The claim, a sentence.
     pub claim: String,
-    /// What the original study found, if there is one.
+    /// Result of the original study, if there is one.
     pub original: Option<String>,
     /// The figure that is compared.
     pub metric: Metric,
-    /// Settings that the claim is about: on an engine that has no counterpart for one of them it stays undecided.
+    /// Settings that the claim is about; on an engine without a counterpart of one of them the verdict is undecided.
     pub needs: Vec<String>,
-    /// What has to hold.
+    /// Groups of comparisons that must all hold.
     pub groups: Vec<Group>,
-    /// The engine that it is about, where it is about one: settings that only one has, one engine against another.
+    /// Engine of a claim about one engine only: settings that only it has, or one engine against another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
 }
 
-/// Holds if one of its comparisons does; is refuted if all of them are.
+/// Alternative comparisons: the group holds if one of them does, and is refuted if all are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// The ways in which it can hold.
+    /// Alternative comparisons.
     pub any_of: Vec<Comparison>,
 }
 
@@ -173,21 +173,21 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// Its name.
+    /// Name of the comparison.
     pub name: String,
     /// Above the line.
     pub above: Vec<Term>,
-    /// Below the line; none where the mean of the one above is meant.
+    /// Below the line; empty where the mean of the term above is meant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Term>,
-    /// How several terms of a side become one figure.
+    /// Way in which several terms of a side become one figure.
     #[serde(default)]
     pub fold: Fold,
-    /// Where the ratio should lie.
+    /// Bound of the ratio.
     pub bound: Bound,
 }
 
-/// Where a ratio should lie. The comparison holds if the whole interval lies there, and is refuted if none of it does.
+/// Bound of a ratio. The comparison holds if the whole interval keeps it, and is refuted if no part of the interval does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -207,18 +207,18 @@ pub struct Term {
     pub cell: String,
     /// The measure.
     pub measure: String,
-    /// The engine whose runs are meant; the one that is judged if `None`.
+    /// Engine of the runs; the judged one if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
 }
 
 impl Term {
-    /// A measure of a cell.
+    /// The mean of a measure of a cell, on the judged engine.
     pub fn new(cell: impl Into<String>, measure: impl Into<String>) -> Self {
         Term { cell: cell.into(), measure: measure.into(), engine: None }
     }
 
-    /// The same of a named engine.
+    /// The term on a named engine.
     pub fn on(self, engine: impl Into<String>) -> Self {
         Term { engine: Some(engine.into()), ..self }
     }
@@ -235,9 +235,8 @@ impl std::fmt::Display for Bound {
 }
 
 impl Study {
-    /// All runs in their order. Repeats are blocks, each with all cells on all engines in a random order of its own: whatever drifts on the
-    /// machine hits all alike, and what is finished when somebody ends the study early is nearly balanced. What some cells have
-    /// repeats more of comes behind, in blocks of its own.
+    /// All runs in their order. Repeats are blocks, each with all cells on all engines in a random order of its own: drift of the machine
+    /// hits all alike, and an interrupted study is nearly balanced. Additional repeats of some cells follow in blocks of their own.
     pub fn runs(&self) -> Vec<PlannedRun<'_>> {
         let mut runs = Vec::new();
         let repeats = |cell: &Cell| self.repeats.saturating_add(cell.more);
@@ -257,24 +256,24 @@ impl Study {
         numbered.map(|(number, (cell, engine, repeat))| PlannedRun { number, cell, engine, repeat }).collect()
     }
 
-    /// Whether engines are all that differs and no claim is made: what comes out is a table of engines.
+    /// Whether the cells differ in the engine only and no claim is made, so that the result is a table of engines.
     pub fn compares_engines(&self) -> bool {
         let is_alike = |a: &Cell, b: &Cell| a.settings == b.settings && a.limits == b.limits && a.factors == b.factors;
         self.hypotheses.is_empty() && self.cells.windows(2).all(|pair| is_alike(&pair[0], &pair[1]))
     }
 
-    /// What a name stands for on an engine.
+    /// The cell of a name on an engine.
     pub fn cell(&self, name: &str, engine: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.name == name && cell.is_for(engine))
     }
 
-    /// Whether the record of a run says what was asked.
+    /// Whether the record of a run is a result of the study.
     pub fn accepts(&self, run: &PlannedRun<'_>, record: &RunRecord) -> bool {
         self.cell(run.cell, run.engine).map_or(record.failure.is_none(), |cell| cell.accepts(record))
     }
 
-    /// What the child process is asked to do; `None` for a run of another study. Repeats have seeds of their own, cells and engines have
-    /// not: all see the same keys.
+    /// Spec for the child process; `None` for a run of another study. Each repeat has a seed of its own, shared by cells and engines: all
+    /// see the same keys.
     pub fn spec(&self, run: &PlannedRun<'_>) -> Option<RunSpec> {
         let cell = self.cell(run.cell, run.engine)?;
         let engine = EngineSpec { name: run.engine.to_string(), ..cell.settings.clone() };
@@ -294,17 +293,17 @@ impl Study {
 }
 
 impl Hypothesis {
-    /// A claim that no study made before.
+    /// A claim about all engines without a result of an original study.
     pub fn new(claim: &str, metric: Metric, groups: Vec<Group>) -> Self {
         Hypothesis { claim: claim.to_string(), original: None, metric, needs: Vec::new(), groups, engine: None }
     }
 
-    /// Whether it is asked of an engine.
+    /// Whether the hypothesis is judged for an engine.
     pub fn is_for(&self, engine: &str) -> bool {
         self.engine.as_deref().is_none_or(|one| one == engine)
     }
 
-    /// How many comparisons share its confidence.
+    /// Number of comparisons that share the confidence of the hypothesis.
     pub fn comparisons(&self) -> usize {
         self.groups.iter().map(|group| group.any_of.len()).sum()
     }
@@ -326,12 +325,12 @@ impl Hypothesis {
     }
 }
 
-/// One thing to another.
+/// Compares one term with another.
 pub(super) fn comparison(name: impl Into<String>, above: Term, below: Term, bound: Bound) -> Comparison {
     Comparison { name: name.into(), above: vec![above], below: vec![below], fold: Fold::Product, bound }
 }
 
-/// The mean of one thing.
+/// Compares the mean of one term with a bound.
 pub(super) fn absolute(name: impl Into<String>, of: Term, bound: Bound) -> Comparison {
     Comparison { name: name.into(), above: vec![of], below: Vec::new(), fold: Fold::Product, bound }
 }
@@ -352,7 +351,7 @@ impl Group {
     }
 }
 
-/// Everything that a study leaves to the one who asks for it.
+/// Parameters of a study that the user chooses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Engines, in the order of tables.
@@ -361,24 +360,24 @@ pub struct Request {
     pub repeats: Option<u32>,
     /// The seed.
     pub seed: u64,
-    /// Where data lie meanwhile.
+    /// Directory for the data of the runs.
     pub directory: PathBuf,
-    /// What each run may use.
+    /// Limits of each run.
     pub limits: Limits,
-    /// What runs can be confined to here, for studies that vary it.
+    /// Limits that this machine permits, for studies that vary them.
     pub permits: Permits,
-    /// Where servers are and what they may take, for studies of them.
+    /// Programs of servers and their resources, for studies of servers.
     pub servers: Servers,
 }
 
-/// What runs can be confined to on a machine. A study leaves out what is more, and says so.
+/// Limits that a machine permits. A study leaves out runs that exceed them, and says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permits {
     /// Processors that a run can have.
     pub cpus: usize,
-    /// Bytes of memory that a run can have, or why none can be given a limit; one line.
+    /// Largest memory limit of a run, bytes, or the reason why limits are not permitted; one line.
     pub memory: Result<u64, String>,
-    /// Runs can be given a quota of processor time, or why they cannot; one line.
+    /// Whether runs can have a quota of processor time; the reason if not, one line.
     pub quota: Result<(), String>,
 }
 
@@ -390,7 +389,7 @@ impl Permits {
 }
 
 impl Request {
-    /// A study that was asked for like this, with nothing asked or run yet. `repeats` is the study's own number.
+    /// An empty study with the parameters of the request. `repeats`: the study's own number.
     pub(super) fn study(&self, name: &str, title: &str, scale: Option<Scale>, repeats: u32) -> Study {
         Study {
             version: STUDY_VERSION,

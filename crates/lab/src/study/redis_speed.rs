@@ -11,12 +11,12 @@ use super::servers::{self, CONNECTIONS, Length, SINTER, Told, ask, load, redis, 
 use crate::run::{Phase, REDIS, ServerSpec};
 use sinterdb::internal::settings::format_bytes;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "redis-speed";
 
 /// Requests at once.
 const PIPELINES: [usize; 3] = [1, 16, 64];
-/// The one of them at which redis-benchmark is asked, too.
+/// Number of requests at once at which redis-benchmark is measured, too.
 const CHECKED: usize = 16;
 /// Bytes of values.
 const VALUE: u64 = 100;
@@ -25,22 +25,22 @@ const SET: &str = "SET";
 const GET: &str = "GET";
 /// Redis's own client.
 const BENCHMARK: &str = "redis-benchmark";
-/// From here on Redis writes its log anew: its default.
+/// Length of the log from which on Redis rewrites it, its default, bytes.
 const REWRITE_FROM: u64 = 64 << 20;
 
 /// "Not behind": within 5 %.
 const NOT_BEHIND: f64 = 0.95;
-/// What is claimed of SET with several requests at once: so many times as fast.
+/// Claimed speed of SET over Redis's, by number of requests at once.
 const FASTER: [(usize, f64); 2] = [(16, 1.5), (64, 2.0)];
 
-/// How large things are at a scale.
+/// Sizes of the study at a scale.
 struct Sizes {
     keys: u64,
-    /// Of SETs and of GETs, the warm-up first.
+    /// Seconds of the SETs and of the GETs: warm-up, measured time.
     seconds: (f64, f64),
     /// Requests that redis-benchmark makes.
     checked: u64,
-    /// Of collections: elements of all that are of a kind, commands that change them, commands that read them.
+    /// Collections of a kind: elements of all together, commands that change them, commands that read them.
     elements: u64,
     changes: u64,
     reads: u64,
@@ -148,7 +148,7 @@ fn of_pipeline(sizes: &Sizes, request: &Request, told: Told, pipeline: usize) ->
     servers::cell(name(pipeline), told, request, ServerSpec::new(CONNECTIONS, pipeline), workload, &measures)
 }
 
-/// The same SETs by redis-benchmark.
+/// Cell of SETs made by redis-benchmark.
 fn checked(sizes: &Sizes, request: &Request, told: Told) -> Cell {
     let name = format!("{}, {BENCHMARK}", name(CHECKED));
     // All keys once, more or less, before what counts.

@@ -1,4 +1,4 @@
-//! What studies of servers have in common: how each server is told the same, and what the machine has room for.
+//! Common parts of studies of servers: settings of each server, and the resources of the machine.
 
 use super::plan::{Cell, Request};
 use crate::drive::permitted_disk;
@@ -16,12 +16,12 @@ pub(super) const SINTER: &str = SERVERS[0];
 pub(super) const CONNECTIONS: usize = 50;
 /// Bytes of keys.
 pub(super) const KEY: usize = 16;
-/// Values compress to half, which is what both servers find out by themselves: Redis where it writes a base, SinterDB in its tables.
+/// Values compress to half; both servers use that by default: Redis where it writes a base, SinterDB in its tables.
 const COMPRESSION_RATIO: f64 = 0.5;
-/// When writes are on the medium, the same for both.
+/// Durability setting, equal for both servers.
 const FSYNC: (&str, &str) = ("appendfsync", "everysec");
 
-/// Where programs are, and what they may take: asked before a study is planned.
+/// Programs of servers and the resources of the machine, found before a study is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Servers {
     /// The program of Redis, if there is one.
@@ -30,7 +30,7 @@ pub struct Servers {
     pub benchmark: Option<PathBuf>,
     /// Memory of the machine, bytes.
     pub memory: u64,
-    /// What the medium has left, bytes.
+    /// Free space of the medium, bytes.
     pub disk: u64,
 }
 
@@ -40,7 +40,7 @@ impl Servers {
         Servers { redis: Some(SERVER.into()), benchmark: Some(BENCHMARK.into()), memory: u64::MAX, disk: u64::MAX }
     }
 
-    /// This machine: `redis`, or the `redis-server` that is found first, and the client beside it; the room below `directory`.
+    /// Looks at this machine: `redis`, or the `redis-server` found first, and the client beside it; the free space below `directory`.
     ///
     /// # Errors
     /// A program that is not there; a medium of which nothing is known; one line.
@@ -58,7 +58,7 @@ impl Servers {
         Ok(Servers { redis, benchmark: beside.or_else(|| found(BENCHMARK)), memory, disk: permitted_disk(directory)? })
     }
 
-    /// What a run needs that is more than there is.
+    /// Resource of which a run needs more than there is, as a complaint.
     pub(super) fn lacks(&self, memory: u64, disk: u64) -> Option<String> {
         let lack = |what: &str, needed: u64, there: u64| {
             let (needed, there) = (format_bytes(needed >> 20 << 20), format_bytes(there >> 20 << 20));
@@ -76,26 +76,26 @@ impl Servers {
 const SERVER: &str = "redis-server";
 const BENCHMARK: &str = "redis-benchmark";
 
-/// The program of a name that a shell would find.
+/// Path of the program that a shell would find by this name.
 fn found(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// What a server is told.
+/// Settings of a server.
 pub(super) struct Told {
     engine: &'static str,
     settings: Vec<(&'static str, String)>,
 }
 
 impl Told {
-    /// The server that is told.
+    /// Engine name of the server.
     pub fn engine(&self) -> &'static str {
         self.engine
     }
 }
 
-/// Redis with its log, written anew when it has grown to `rewrite_from` bytes and to twice of what the last one left; never, if `None`.
+/// Redis with its log, rewritten when it has grown to `rewrite_from` bytes and to twice the length after the last rewrite; never if `None`.
 pub(super) fn redis(rewrite_from: Option<u64>) -> Told {
     let growth = if rewrite_from.is_some() { "100" } else { "0" };
     let mut settings = vec![("appendonly", "yes".to_string()), ("auto-aof-rewrite-percentage", growth.to_string())];
@@ -108,7 +108,7 @@ pub(super) fn redis_without_log() -> Told {
     Told { engine: REDIS, settings: vec![("appendonly", "no".to_string())] }
 }
 
-/// SinterDB with so many bytes for memtables and cache; with its own default if `None`.
+/// SinterDB with `memory` bytes for memtables and cache; with its default if `None`.
 pub(super) fn sinter(memory: Option<u64>) -> Told {
     Told { engine: SINTER, settings: memory.map(|bytes| ("memory", bytes.to_string())).into_iter().collect() }
 }
@@ -155,12 +155,12 @@ pub(super) fn load(name: &str) -> Phase {
     Phase { name: name.to_string(), kind: PhaseKind::Load { order: Order::Random, threads: 1 } }
 }
 
-/// Waits until the server has nothing to do any more.
+/// Waits until the server is at rest.
 pub(super) fn rest(name: &str) -> Phase {
     Phase { name: name.to_string(), kind: PhaseKind::Settle }
 }
 
-/// How long a phase is.
+/// Length of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Length {
     Operations(u64),
@@ -171,7 +171,7 @@ pub(super) enum Length {
     },
 }
 
-/// Operations at random keys, each alike often.
+/// Operations at random keys, all equally frequent.
 pub(super) fn ask(name: &str, operations: &[&str], length: Length) -> Phase {
     run(name, operations, Distribution::Uniform, length)
 }

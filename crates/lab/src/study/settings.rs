@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub const MEMTABLE: u64 = 64 << 20;
 /// Target of the base level, memtables.
 pub const BASE: u64 = 4;
-/// Each level is so many times larger than the one above.
+/// Size of each level over that of the level above.
 pub const FAN_OUT: u64 = 10;
 /// Runs that start a compaction.
 pub const TRIGGER: u64 = 4;
@@ -22,7 +22,7 @@ pub enum Shape {
         /// Fan-out.
         fan_out: u64,
     },
-    /// As above, but targets follow the amount of data (`level_compaction_dynamic_level_bytes`).
+    /// Leveled with [`BASE`] and [`FAN_OUT`]; targets follow the amount of data (`level_compaction_dynamic_level_bytes`).
     Dynamic,
     /// Runs that start a compaction.
     Universal {

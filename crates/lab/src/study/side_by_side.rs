@@ -5,10 +5,10 @@ use super::settings::{MEMTABLE, Shape, database, family, settle};
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
 use std::collections::BTreeMap;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "side-by-side";
 
-/// Block cache, memtables: at every scale a part of the data, as caches are.
+/// Size of the block cache, memtables: at every scale a part of the data, as caches are.
 const CACHE: u64 = 4;
 /// db_bench's sizes of keys and values.
 pub(super) const ENTRY: (usize, usize) = (16, 100);
@@ -20,17 +20,17 @@ const WRITES: f64 = 20_000.0;
 /// come last, and E has a load of its own.
 const YCSB: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d"];
 const YCSB_SCANS: &str = "ycsb-e";
-/// A phase that pays what compactions owe for the one of that name.
+/// Name of phases that finish the compactions left by the phase before.
 const DEBTS: &str = "debts";
 
-/// How large things are at a scale. Memtables, tables, level targets and cache shrink by the divisor.
+/// Sizes of the study at a scale. Memtables, tables, level targets and cache are divided by `divisor`.
 struct Sizes {
     divisor: u64,
-    /// Of db_bench's workloads.
+    /// Keys of db_bench's workloads.
     keys: u64,
-    /// Of YCSB's, and requests of each.
+    /// Records of YCSB's workloads, and requests of each.
     records: u64,
-    /// Of reading while somebody writes.
+    /// Seconds of the phase that reads beside a writer.
     seconds: f64,
     repeats: u32,
 }
@@ -101,7 +101,7 @@ fn settings(sizes: &Sizes) -> EngineSpec {
     database(vec![family], sizes.memtable(), true, false)
 }
 
-/// What is run, each on a new store, and which of its phases are measured.
+/// Workloads, each run on a new store, and the names of their measured phases.
 fn workloads(sizes: &Sizes) -> Vec<(Workload, Vec<&'static str>)> {
     let bench = |name: &str, phases| Workload {
         name: name.to_string(),

@@ -1,4 +1,4 @@
-//! What tests of studies make up: requests, and records of runs that nobody made.
+//! Inventions for tests of studies: requests, and records of runs that never happened.
 
 use super::plan::{Permits, Request};
 use super::servers::Servers;

@@ -13,7 +13,7 @@ use super::settings::MEMTABLE;
 use crate::run::MediumModel;
 use sinterdb::internal::settings::format_bytes;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "time-aware-tiering";
 
 /// The engine that has a clock of its own, tiers, and a choice by itself.
@@ -37,9 +37,9 @@ const ALPHAS: [Alpha; 3] = [
 
 /// The original's names of its ages, percent of a run: 0 is universal compaction alone, and 100 more than any run lasts.
 const SHARES: [u64; 5] = [0, 20, 50, 80, 100];
-/// What the original's 100 percent are of a run of 100 seconds.
+/// The original's age of 100 percent, in percent of a run.
 const ALL: u64 = 120;
-/// Where the engine chooses.
+/// Share in cells where the engine chooses the age.
 const AUTO: &str = "auto";
 
 /// Keys of experiments 1 and 2 before they are divided, and puts for each. With memtables of 64 MiB they leave as many tables on the last
@@ -50,27 +50,28 @@ const PUTS_PER_KEY: u64 = 2;
 const KEY: usize = 16;
 const VALUE: usize = 100;
 
-/// How large experiments are.
+/// Sizes of the experiments at a scale.
 struct Sizes {
-    /// By what keys, memtables and tables of experiment 1 are divided.
+    /// Divisor of keys, memtables and tables in experiment 1.
     fast: u64,
-    /// How long a run of it may take on RocksDB, seconds: what its ages are shares of.
+    /// Length of a run of experiment 1 on RocksDB, from which its ages follow, seconds.
     fast_run: u64,
-    /// As the first, of experiment 2.
+    /// Divisor of keys, memtables and tables in experiment 2.
     table: u64,
-    /// By what the original's seconds are divided in RocksDB's runs of it.
+    /// Divisor of the original's seconds in RocksDB's runs of experiment 2.
     seconds: u64,
     /// Keys of experiments 3 and 4.
     tiered_keys: u64,
     tiered_memtable: u64,
-    /// How long a run, of which ages are shares, takes on RocksDB there, seconds.
+    /// Length of a run of experiments 3 and 4 on RocksDB, from which ages follow, seconds.
     tiered_run: u64,
     /// The slow medium.
     slow: MediumModel,
     repeats: u32,
-    /// More of them of what SinterDB's tiering is said to cost next to nothing of: puts per second on one medium.
+    /// Additional repeats of the cells that show the cost of SinterDB's tiering, puts per second on one medium, which is claimed to be next
+    /// to nothing.
     more: u32,
-    /// More of SinterDB's with two media, where a twentieth of a share is in question.
+    /// Additional repeats of SinterDB's cells with two media, where a twentieth of a share is in question.
     more_tiered: u32,
 }
 

@@ -13,22 +13,22 @@ use crate::run::ZONE_BLOCK;
 use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeSet;
 
-/// Its name on the command line.
+/// Name of the study on the command line.
 pub const NAME: &str = "zone-allocation";
 
 /// The engine that has a store on zones.
 const OWN: &str = "sinter";
 
-/// What a store on zones goes by.
+/// Policies of a zoned store.
 struct Policy {
     name: &'static str,
     allocation: &'static str,
     reset: &'static str,
-    /// Which zone the collector empties first.
+    /// Policy that chooses the next zone of the collector.
     collector: &'static str,
-    /// Takes another zone, or waits, where its rule finds none.
+    /// Whether the store takes another zone, or waits, where its policy finds none.
     fallback: bool,
-    /// Tells the engine how large a zone is.
+    /// Whether the engine knows the size of zones.
     tells: bool,
 }
 
@@ -36,13 +36,13 @@ const fn policy(name: &'static str, allocation: &'static str, reset: &'static st
     Policy { name, allocation, reset, collector: "greedy", fallback: true, tells: false }
 }
 
-/// As the original had it: ZenFS's collector, and where no zone is found there is an error.
+/// A policy as the original had it: with ZenFS's collector, and an error where no zone is found.
 const fn published(name: &'static str, allocation: &'static str, reset: &'static str) -> Policy {
     Policy { collector: "zenfs", fallback: false, ..policy(name, allocation, reset) }
 }
 
-/// The original's, and with them what it was measured against; the best of them as it would be with a collector that keeps it going;
-/// others by level, by keys, and by the kernel's rules; and our own.
+/// The original's policies and those it was compared with; the best of them with a collector that keeps it running; others by level, by
+/// keys, and by the kernel's rules; and our own.
 static POLICIES: [Policy; 11] = [
     published("zenfs", "zenfs", "eager"),
     published("wla", "wla", "eager"),
@@ -57,7 +57,7 @@ static POLICIES: [Policy; 11] = [
     Policy { tells: true, ..policy("sinter", "sinter", "sinter") },
 ];
 
-/// Our own, and what it is measured against.
+/// Names of our own policy, and of those that it is compared with.
 const SINTER: &str = "sinter";
 const UNTOLD: &str = "sinter untold";
 const SLA: &str = "sla lzr greedy";
@@ -67,15 +67,15 @@ const LEVEL: &str = "per-level lzr";
 /// Limits of active zones: that of a real drive (Ultrastar DC ZN540), and none.
 const LIMITS: [Option<u32>; 2] = [Some(14), None];
 
-/// Which keys are put, by name.
+/// Distributions of the keys that are put, by name.
 const LAWS: [&str; 3] = ["uniform", "zipf 0.9", "mixed"];
 
 /// Zones before they are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Zone {
-    /// From the start of one to that of the next.
+    /// Bytes from the start of one zone to the start of the next.
     bytes: u64,
-    /// What can be written of it.
+    /// Writable bytes.
     capacity: u64,
 }
 
@@ -88,11 +88,11 @@ impl Zone {
 /// The original's drive.
 const ZONES: u32 = 256;
 const ZONE: Zone = Zone::whole(128 << 20);
-/// Tables, and memtables, in a zone of it.
+/// Tables, and memtables, per zone of the original's drive.
 const PER_ZONE: f64 = 2.0;
 /// Zones of a real drive (Ultrastar DC ZN540).
 const REAL: Zone = Zone { bytes: 2048 << 20, capacity: 1077 << 20 };
-/// Tables in one of those: about as large as the original's.
+/// Tables per zone of [`REAL`]: about as large as the original's.
 const REAL_PER_ZONE: f64 = 16.0;
 /// Target of level 1, and by how much each level is larger than the one above.
 const BASE: u64 = 256 << 20;
@@ -101,53 +101,53 @@ const FAN_OUT: f64 = 2.0;
 const KEY: usize = 16;
 const VALUE: usize = 100;
 
-/// Tenths of 10^9 bytes of keys and values that are put: more than ZenFS found room for; what its resets were counted over; what its zones
-/// and its collector were.
+/// Keys and values that are put, in tenths of 10^9 bytes: more than ZenFS found space for; for the count of its resets; for its zones and
+/// its collector.
 const FULL: u64 = 270;
 const COUNTED: u64 = 210;
 const USED: u64 = 224;
 
-/// Other drives for the same data: so much of their capacity lives in the end, about.
+/// Smaller drives for the data of C: name, and about the live share of their capacity in the end.
 const TIGHT: [(&str, f64); 2] = [("60 %", 0.60), ("85 %", 0.85)];
 
-/// Zones that what lives of it fills in the end, as experiment C finds with keys drawn uniformly (131.6 at the original's geometry).
+/// Zones that the live data of C fill in the end, with keys drawn uniformly (131.6 at the original's geometry).
 const LIVES: u32 = 132;
 
 /// Zones of the metadata.
 const METADATA: u32 = 2;
 
-/// Zones of a drive of which such a share lives.
+/// Zones of a drive whose live share is `share`.
 fn tight(share: f64) -> u32 {
     (f64::from(LIVES) / share).round() as u32 + METADATA
 }
 
-/// How much of the study is run.
+/// Part of the study that is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// Every policy everywhere.
+    /// Every policy in every case.
     Whole,
-    /// What claims are about, and each policy once.
+    /// Cells of claims, and the first cell of each policy.
     Claimed,
-    /// What takes the original's own sizes to be believed: how full the drive can be, and what is moved then.
+    /// Only cells whose results need the original's own sizes: how full the drive can get, and how much is moved then.
     Core,
 }
 
-/// How large experiments are. The drive has as many zones at each scale: what merges take up while they run, and what lies open or is kept
-/// for the collector, is as large a part of it as in the original.
+/// Sizes of the experiments at a scale. The drive has the same number of zones at each scale, so that the space of running merges, of open
+/// zones and of the collector's reserve is as large a share of it as in the original.
 struct Sizes {
-    /// By what all lengths are divided.
+    /// Divisor of all lengths.
     divisor: u64,
-    /// Bytes of a value. Larger ones make as many bytes with fewer puts.
+    /// Bytes of a value. Larger values reach the amount of data with fewer puts.
     value: usize,
-    /// Zones of experiment D; of each as many as make up the drive.
+    /// Zones of experiment D; a drive has as many as the original's capacity needs.
     zones: &'static [Zone],
-    /// Tables in a zone there.
+    /// Tables per zone in experiment D.
     tables: &'static [f64],
-    /// Puts of skewed loads, for each of the uniform one.
+    /// Puts of skewed loads over puts of the uniform one.
     skewed: u64,
     extent: Extent,
     repeats: u32,
-    /// Repeats more of what claims are about.
+    /// Additional repeats of the cells of claims.
     more: u32,
 }
 
@@ -167,12 +167,12 @@ impl Sizes {
         }
     }
 
-    /// Puts for tenths of 10^9 bytes.
+    /// Number of puts for `tenths` of 10^9 bytes.
     fn puts(&self, tenths: u64) -> u64 {
         tenths * 100_000_000 / (KEY + self.value) as u64 / self.divisor
     }
 
-    /// Zones of this scale, and how many of them can hold as much as so many of the original's.
+    /// Number and size of zones at this scale that together have the capacity of `zones` of the original's.
     fn drive(&self, zones: u32, zone: Zone) -> (u32, Zone) {
         let all = u64::from(zones) * ZONE.capacity;
         let divided = |bytes: u64| (bytes / self.divisor).next_multiple_of(ZONE_BLOCK);
@@ -225,7 +225,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     }
 }
 
-/// The cells that claims are about.
+/// Names of the cells of claims.
 fn terms(hypotheses: &[Hypothesis]) -> impl Iterator<Item = &str> {
     hypotheses.iter().flat_map(|hypothesis| &hypothesis.groups).flat_map(|group| &group.any_of).flat_map(about)
 }

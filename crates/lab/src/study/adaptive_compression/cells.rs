@@ -1,4 +1,4 @@
-//! What is run: settings, workloads, and what is read from them.
+//! Cells of the study: settings, workloads and measures.
 
 use super::{AUTO, CHOOSER, Levels, Room, STRATEGIES_A, STRATEGIES_B, Size, Sizes, ZSTD_LEVEL};
 use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 /// The original's block cache of A, bytes.
 pub const CACHE_A: u64 = 128 << 20;
-/// Of B.
+/// The original's block cache of B, bytes.
 pub const CACHE_B: u64 = 256 << 20;
 /// Bytes of a value of A.
 pub const VALUE_A: usize = 4096;
-/// Of B.
+/// Bytes of a value of B.
 pub const VALUE_B: usize = 1024;
 /// Clients of A. B has one.
 pub const CLIENTS_A: usize = 4;
@@ -22,7 +22,7 @@ pub const BLOCK: u64 = 4096;
 /// db_bench's `read_random_exp_range` in B.
 pub const EXP_RANGE: f64 = 200_000.0;
 
-/// What both parts begin with.
+/// First phase of both parts.
 pub const FILL: &str = "fillseq";
 /// A's merge of everything.
 pub const COMPACT: &str = "compact";
@@ -39,13 +39,13 @@ const COLD: &str = "cold";
 pub const HOT_SHARE: f64 = 1.0 / 8.0;
 /// C's phase of reads of one family and updates of the other.
 pub const BOTH: &str = "reads of one, updates of the other";
-/// Its operations by key, half of each kind.
+/// Operations of [`BOTH`] per key, half of each kind.
 pub const BOTH_BY_KEY: f64 = 2.0;
 /// A measure over all phases of a workload.
 pub const WHOLE: &str = "the whole";
-/// Where a name ends in this, the phase pays the debts of the one before.
+/// Suffix of phases that finish the compactions left by the phase before.
 const DEBTS: &str = "debts";
-/// One read of so many keys fills the cache before reads by Zipf's law are measured.
+/// Keys per warm-up read, which fill the cache before reads by Zipf's law are measured.
 const WARM: u64 = 4;
 
 /// A's cells for each pair of limits.
@@ -128,7 +128,7 @@ fn confined(
     Cell { limits: Limits { cpus: Some(cpus), memory_bytes: memory, cpu_percent: None }, ..cell }
 }
 
-/// What is measured in B, phase by phase.
+/// Measures of B, one for each phase.
 pub fn measures_of_b() -> Vec<&'static str> {
     let reads = ZIPF.iter().map(|(name, _)| *name);
     [FILL, READ].into_iter().chain(reads).chain(MIXES.iter().map(|(name, _)| *name)).collect()
@@ -239,7 +239,7 @@ fn requests(name: &str, operations: u64, threads: usize, distribution: Distribut
     run(name, operations, threads, vec![all])
 }
 
-/// As fast as it goes.
+/// A phase without pauses: each thread starts an operation when its previous one ended.
 fn run(name: &str, operations: u64, threads: usize, mixes: Vec<Mix>) -> Phase {
     let kind = PhaseKind::Run {
         mixes,

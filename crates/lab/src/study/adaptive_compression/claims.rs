@@ -1,4 +1,4 @@
-//! What is claimed of the results. Rules and bounds stand here before anything is run.
+//! Claims about the results. Rules and bounds are fixed here before anything is run.
 
 use super::cells::{BOTH, FILL, MIXES, READ, WHOLE, ZIPF, limits_name, measures_of_b, name_of_a, name_of_b, name_of_c};
 use super::{AUTO, CHOOSER, NO_COMPRESSION, ORIGINAL, PLAIN, Room, STRATEGIES_A, STRATEGIES_B};
@@ -10,11 +10,11 @@ use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, comparison,
 const BY_FAR: f64 = 1.25;
 /// By how much a figure has to change for the change to matter.
 const MORE: f64 = 1.05;
-/// Of the proportional gain, so much is proportional.
+/// "Proportional": at least this part of the gain that exact proportionality would give.
 const PROPORTIONAL: f64 = 0.9;
 /// "Costs little": no more than a fifth, as the original's table has it.
 const LITTLE: f64 = 0.8;
-/// What the engine's own choice may lose against the best one by hand: 5 %.
+/// "Never worse": the engine's own choice loses at most 5 % against the best fixed one.
 const NEVER_WORSE: f64 = 0.95;
 /// A size within this factor is no larger.
 const NO_LARGER: f64 = 1.01;
@@ -43,7 +43,7 @@ fn claim(claim: &str, original: Option<&str>, metric: Metric, groups: Vec<Group>
     Hypothesis { original: original.map(str::to_string), needs, ..Hypothesis::new(claim, metric, groups) }
 }
 
-/// Of SinterDB alone.
+/// A claim about SinterDB alone.
 fn own(text: &str, metric: Metric, groups: Vec<Group>) -> Hypothesis {
     Hypothesis { engine: Some(CHOOSER.to_string()), ..claim(text, None, metric, groups) }
 }
@@ -134,7 +134,7 @@ fn to_the_best(name: String, cell: impl Fn(&str) -> String, strategies: &[&str],
     }
 }
 
-/// What a user waits for: loading, what compactions make of it, reading. The best strategy of one phase is often the worst of another.
+/// Claims about everything a user waits for: loading, compactions, reading. The best strategy of one phase is often the worst of another.
 fn auto_is_near_the_best_on_the_whole(room: &Room) -> Hypothesis {
     let bound = Bound::Above(NEVER_WORSE);
     own(

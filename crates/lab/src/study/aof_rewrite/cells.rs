@@ -1,4 +1,4 @@
-//! What is run.
+//! Cells of the study.
 
 use super::{GIB, Row, Sizes, Value, memory_for};
 use crate::run::{Phase, ServerSpec, Workload};
@@ -6,19 +6,19 @@ use crate::study::plan::{Cell, Request};
 use crate::study::servers::{self, CONNECTIONS, KEY, Length, Told, ask, load, redis, redis_without_log, rest, sinter, workload};
 use sinterdb::internal::settings::format_bytes;
 
-/// What is measured of each run: all SETs, and what they left to be done.
+/// Measure of each run: all SETs and the work that they left behind.
 pub const SETS: &str = "SETs";
-/// What a server needs of the machine beside its data.
+/// Memory that a server needs beside its data, bytes.
 const BESIDE: u64 = GIB;
 
-/// What becomes of the log.
+/// Fate of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Log {
-    /// It grows.
+    /// The log grows without end.
     Kept,
-    /// It is made shorter now and then.
+    /// The log is shortened from time to time.
     Shortened,
-    /// There is none.
+    /// The server writes no log.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! What is claimed of the results. Rules and bounds stand here before anything is run.
+//! Claims about the results. Rules and bounds are fixed here before anything is run.
 
 use super::cells::{Log, SETS, name_of_a, name_of_b, name_of_c};
 use super::{Row, Sizes};
@@ -7,19 +7,19 @@ use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Cell, Comparison, Hypothesis, Term, absolute, comparison, each};
 use crate::study::servers::SINTER;
 
-/// By something.
+/// Any difference at all.
 const MORE: f64 = 1.0;
-/// What rewrites add to the peak of memory: the least of the original's rows with most SETs is 1.39.
+/// Growth of the memory peak by rewrites: the least of the original's rows with most SETs is 1.39.
 const PEAK_GROWS: f64 = 1.25;
 /// "To 3 times the data."
 const THREE_TIMES: f64 = 3.0;
-/// What the log leaves of throughput at 10 kB: about half, measured with Redis 7.0.15 on a virtual disk.
+/// Share of throughput that remains with a log at 10 kB: about half, measured with Redis 7.0.15 on a virtual disk.
 const LOG_LEAVES: f64 = 0.75;
 /// Shortening costs nothing: within 2 %.
 const COSTS_NOTHING: f64 = 0.98;
 /// Longest PING, milliseconds.
 const NO_STALL_MS: f64 = 20.0;
-/// A peak of memory that is none.
+/// Peak over memory at rest that counts as no peak.
 const NO_PEAK: f64 = 1.1;
 /// Twice as many updates take no more disk: where a merge stands when the load ends makes a difference of this order.
 const NO_LARGER: f64 = 1.25;

@@ -1,4 +1,4 @@
-//! What servers are asked and told, what there is no room for, and how the claims are judged.
+//! Tests of the requests and settings of servers, of cells that exceed the machine, and of the judging of claims.
 
 use super::super::folder::Folder;
 use super::super::judge::{Finding, Results, judge};
@@ -49,7 +49,7 @@ fn paper_has_the_sizes_of_the_original() {
     assert_eq!(minimums.len(), 10, "{minimums:?}");
 }
 
-/// The same durability, requests and client on both sides, whatever else they are told.
+/// Both sides have equal durability, requests and client, whatever else their settings are.
 #[test]
 fn servers_are_asked_the_same() {
     for scale in Scale::ALL {
@@ -108,7 +108,7 @@ fn what_there_is_no_room_for_is_left_out_and_named() {
     assert_eq!(study(Scale::Small, &["redis"], Servers::all()).hypotheses.len(), 7);
 }
 
-/// What is made up of a run.
+/// Invented figures of a run.
 struct Made {
     /// SETs per second.
     rate: f64,

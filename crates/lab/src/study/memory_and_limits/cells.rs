@@ -1,4 +1,4 @@
-//! What is run: settings, workloads, and what is read from them.
+//! Cells of the study: settings, workloads and measures.
 
 use super::{AUTO, DIVISIONS, OF_CONTAINER, OWN, RIVAL, SHARES, SizesA, SizesB, SizesC};
 use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer};
@@ -12,30 +12,30 @@ use std::collections::BTreeMap;
 const KEY: usize = 16;
 /// Bytes of a value of A and B.
 pub const VALUE: usize = 1024;
-/// Bytes of a value of C: few enough requests that the client's waiting for the next one takes little of a processor.
+/// Bytes of a value of C: large, so that requests are few and the client's waiting for the next one takes little processor time.
 pub const VALUE_C: usize = 8000;
 /// Clients of A and B. C has one, and a writer.
 pub const CLIENTS: usize = 2;
-/// Where requests go.
+/// Distribution of the requests over the keys.
 const SKEW: Distribution = Distribution::Zipf(0.9);
-/// A's memtables, tables and level targets follow from the cache, so that they are small beside it.
+/// Size of A's cache over that of its memtables, from which tables and level targets follow: all are small beside the cache.
 const CACHE_TO_MEMTABLE: u64 = 8;
 
-/// What all parts begin with.
+/// First phase of all parts.
 const FILL: &str = "fill";
-/// Where a name ends in this, the phase pays the debts of the one before.
+/// Suffix of phases that finish the compactions left by the phase before.
 const DEBTS: &str = "debts";
-/// A's reads.
+/// A's phase of reads.
 pub const READS: &str = "reads";
-/// A's mix.
+/// A's phase of mixed reads and writes.
 pub const MIX: &str = "mix 95/5";
-/// B's phases.
+/// B's phase with mostly writes.
 pub const WRITE_HEAVY: &str = "write-heavy";
-/// Likewise.
+/// B's phase with mostly reads.
 pub const READ_HEAVY: &str = "read-heavy";
-/// Turns of both.
+/// B's measure over alternating turns of writes and reads.
 pub const ALTERNATING: &str = "alternating";
-/// How many.
+/// Number of turns, of writes and reads together.
 const TURNS: usize = 4;
 /// C's phase.
 pub const GETS: &str = "gets";
@@ -43,16 +43,16 @@ pub const GETS: &str = "gets";
 /// An amount of data of A.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Beside the cache.
+    /// Amount in comparison with the cache, as text.
     pub data: &'static str,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// Bytes of memory that the run has, page cache included, so that its files lie outside of it; `None`: they lie in it.
+    /// Memory limit of the run, page cache included, bytes, so small that its files lie outside of the page cache; `None`: they lie in it.
     pub limit: Option<u64>,
 }
 
 impl Case {
-    /// For people.
+    /// Name for people.
     pub fn name(&self) -> String {
         format!("{}, {}", self.data, self.files())
     }
@@ -62,17 +62,17 @@ impl Case {
     }
 }
 
-/// What a run of C is confined to.
+/// Limits of a run of C.
 #[derive(Debug, Clone, Copy)]
 pub struct Container {
     /// Processors' worth of time.
     pub cpus: usize,
-    /// Bytes.
+    /// Memory limit, bytes.
     pub memory: u64,
 }
 
 impl Container {
-    /// For people.
+    /// Name for people.
     pub fn name(&self) -> String {
         format!("{} CPU{}, {}", self.cpus, if self.cpus == 1 { "" } else { "s" }, format_bytes(self.memory))
     }
@@ -150,13 +150,13 @@ pub fn division_name((memtables, cache): (u64, u64)) -> String {
     format!("{memtables}:{cache}")
 }
 
-/// What follows from `memory` alone, in the words of OPTIONS files, which all engines are spoken to in.
+/// Settings that follow from `memory` alone, as in OPTIONS files, the common language of all engines.
 fn of_memory(memory: u64) -> EngineSpec {
     let budgets = Budgets { memory: Some(memory), ..Budgets::default() };
     settings(&budgets.db(), &budgets.family())
 }
 
-/// The same but for the division, which stays.
+/// Settings for a budget with a fixed division between memtables and cache.
 fn divided(budget: u64, (memtables, cache): (u64, u64)) -> EngineSpec {
     let budgets = Budgets { memory: Some(budget), ..Budgets::default() };
     let memtables = budget * memtables / (memtables + cache);
@@ -164,7 +164,7 @@ fn divided(budget: u64, (memtables, cache): (u64, u64)) -> EngineSpec {
     settings(&db, &FamilySettings { write_buffer_size: memtables / 2, ..budgets.family() })
 }
 
-/// The sizes that differ from part to part; all else has SinterDB's defaults.
+/// Engine settings for the sizes that differ between the parts; everything else has SinterDB's defaults.
 fn settings(db: &DbSettings, family: &FamilySettings) -> EngineSpec {
     let text = |pairs: &[(&str, u64)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_string(), value.to_string())).collect()
@@ -202,8 +202,8 @@ fn workload_of_b(sizes: &SizesB) -> Workload {
     workload("B: writes, reads, and both in turns".to_string(), sizes.data * sizes.budget / (KEY + VALUE) as u64, VALUE, phases)
 }
 
-/// C's cells: in every container, limits that are looked at and limits that are not; in the largest with two processors also all of its
-/// memory for the database.
+/// C's cells: each container with limits that the engine sees, and with hidden limits; the last one also with all of its memory for the
+/// database.
 pub fn of_c(sizes: &SizesC, containers: &[Container]) -> Vec<Cell> {
     let of_container = |container: &Container| {
         let watched = cell_of_c(sizes, container, WATCHED, container.memory / OF_CONTAINER, &[OWN, RIVAL]);
@@ -215,11 +215,11 @@ pub fn of_c(sizes: &SizesC, containers: &[Container]) -> Vec<Cell> {
     containers.iter().flat_map(of_container).chain(all).collect()
 }
 
-/// The engine looks at its limits.
+/// Cells in which the engine looks at its limits.
 pub const WATCHED: &str = "watched";
-/// It sees none.
+/// Cells in which the limits are hidden from the engine.
 pub const HIDDEN: &str = "hidden";
-/// It looks at them, and is told that all of the memory is its own.
+/// Cells in which the engine looks at its limits and gets all of the memory.
 pub const ALL_OF_IT: &str = "watched, all of the memory asked for";
 
 /// The name of a cell of C.

@@ -1,4 +1,4 @@
-//! What is claimed of the results. Rules and bounds stand here before anything is run.
+//! Claims about the results. Rules and bounds are fixed here before anything is run.
 
 use super::cells::{
     ALL_OF_IT, ALTERNATING, Case, Container, GETS, HIDDEN, MIX, MOVING, READ_HEAVY, READS, WATCHED, WRITE_HEAVY, division_name, name_of_a,
@@ -15,7 +15,7 @@ const AS_GOOD: f64 = 0.95;
 const MORE: f64 = 1.05;
 /// A peak of memory that is no larger: allocators round.
 const NO_LARGER: f64 = 1.1;
-/// What all of the memory may cost a tail that is made of few requests.
+/// Growth of tail latency (of few requests) that is accepted when the database has all of the memory.
 const ALL_MAY_COST: f64 = 1.25;
 
 /// All claims that the engines and limits at hand can decide.

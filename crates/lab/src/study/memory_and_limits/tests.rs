@@ -1,4 +1,4 @@
-//! What is asked of engines, what machines do not permit, and how the claims are judged.
+//! Tests of the engines' settings, of cells that a machine does not permit, and of the judging of claims.
 
 use super::super::folder::Folder;
 use super::super::judge::{Finding, Results, judge};

@@ -11,14 +11,14 @@ pub const PIPELINE: usize = 16;
 /// Bytes of values, and of members.
 pub const VALUE: u64 = 20;
 
-/// What is measured, and the commands that are sent for it, each alike often.
+/// Name of a measure, and its commands, each equally frequent.
 type Ask = (&'static str, &'static [&'static str]);
 
 /// Collections of a kind.
 struct Shape {
     name: &'static str,
-    /// So many collections, of a million elements together, and the command that makes one of them. None: there is one collection, which
-    /// is empty at first, as redis-benchmark has it.
+    /// Number of collections, with a million elements together, and the command that creates one. `None`: one collection, empty at first,
+    /// as with redis-benchmark.
     fill: Option<(u64, Ask)>,
     change: Ask,
     read: Option<Ask>,
@@ -56,7 +56,7 @@ static SHAPES: [Shape; 8] = [
 ];
 
 impl Shape {
-    /// What is measured.
+    /// Measures of the shape.
     fn measures(&self) -> impl Iterator<Item = &'static str> {
         let fill = self.fill.map(|(_, ask)| ask);
         [fill, Some(self.change), self.read].into_iter().flatten().map(|(measure, _)| measure)
@@ -88,7 +88,7 @@ pub fn cells(sizes: &Sizes, request: &Request, told: impl Fn() -> Told) -> Vec<C
     SHAPES.iter().map(|shape| shape.cell(sizes, request, told())).collect()
 }
 
-/// A claim for each thing that is measured.
+/// A claim for each measure.
 pub fn claims() -> impl Iterator<Item = Hypothesis> {
     SHAPES.iter().flat_map(|shape| {
         shape.measures().map(|measure| {

@@ -1,4 +1,4 @@
-//! What both servers are asked, and how the claims are judged.
+//! Tests of the requests to both servers, and of the judging of claims.
 
 use super::super::folder::Folder;
 use super::super::judge::{Results, judge};

@@ -1,4 +1,4 @@
-//! What is run: settings, workloads, and what is read from them.
+//! Cells of the study: settings, workloads and measures.
 
 use super::{ALL, ALPHAS, AUTO, Alpha, KEY, KEYS, ORIGINAL, OWN, PUTS_PER_KEY, SHARES, Sizes, VALUE};
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Pace, Phase, PhaseKind, TierSpec, ValueSize, Workload};
@@ -6,35 +6,35 @@ use crate::study::plan::Cell;
 use crate::study::settings::{MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
 use std::collections::BTreeMap;
 
-/// The factor that says which age a cell has.
+/// Name of the factor of ages.
 const AGE: &str = "age, % of a run";
 /// The smallest age, which leaves data of both kinds to compactions.
 pub const SMALL: &str = "20";
 /// Universal compaction alone.
 pub const ALONE: &str = "0";
-/// What is measured of all experiments.
+/// Measure of all experiments.
 pub const RUN: &str = "run";
-/// What the run owes to compactions.
+/// Phase that finishes the compactions left by the run.
 const DEBTS: &str = "run debts";
-/// In experiments 3 and 4 there are as many operations before the merge as keys, and in so many of a hundred of them a run's time passes:
-/// the longest age is shorter than what comes between the load and the merge, on both engines.
+/// In experiments 3 and 4 as many operations as keys come before the merge, and this percentage of them lasts a run's time, so that the
+/// longest age is shorter than the time between load and merge, on both engines.
 const RUN_PERCENT: u64 = 80;
-/// One in so many of them is a read.
+/// Operations before the merge per read among them.
 pub const OPERATIONS_PER_READ: u64 = 20;
-/// Behind the merge comes one operation for so many keys, every other one a read.
+/// Keys per operation after the merge; every other operation is a read.
 pub const KEYS_PER_OPERATION: u64 = 10;
-/// They come in so many phases, so that what tiers hold is known at as many moments.
+/// Phases of the operations after the merge: the contents of tiers are known at the end of each.
 const PIECES: u64 = 4;
-/// What the engine is told that it may keep above the last level, where it chooses the age. What is put behind the merge comes on top, half
-/// an operation for each [`KEYS_PER_OPERATION`] keys; with that it is to stay within [`crate::study::metric::BUDGET`].
+/// Fast-tier budget of the engine where it chooses the age. Puts after the merge come on top, half an operation for each
+/// [`KEYS_PER_OPERATION`] keys; with them it is to stay within [`crate::study::metric::BUDGET`].
 const TOLD: &str = "21%";
-/// Levels of experiments 3 and 4, so that reads which the last one answers are counted by themselves.
+/// Levels of experiments 3 and 4: so few that reads answered by the last one are counted by themselves.
 const TIERED_LEVELS: u64 = 3;
 
-/// How an engine's time passes in a run, and the ages that it is told.
+/// Clock of an engine in a run, and its ages.
 struct Time {
     engine: &'static str,
-    /// Operations for each second of the engine's clock; `None`: the clock is the world's.
+    /// Operations for each second of the engine's clock; `None`: the clock is the system's.
     clock: Option<f64>,
     pace: Pace,
     ages: [u64; SHARES.len()],
@@ -186,7 +186,7 @@ fn settings(time: &Time, memtable: u64, age: Option<String>) -> EngineSpec {
     EngineSpec { operations_per_clock_second: time.clock, ..database(vec![family], memtable, true, false) }
 }
 
-/// What sinks is cold.
+/// Makes the last level cold.
 fn cold(settings: &mut EngineSpec) {
     settings.families[0].settings.insert("last_level_temperature".to_string(), "kCold".to_string());
 }

@@ -1,4 +1,4 @@
-//! What is claimed of the results. Rules and bounds stand here before anything is run.
+//! Claims about the results. Rules and bounds are fixed here before anything is run.
 
 use super::cells::{ALONE, RUN, SMALL, name, shares};
 use super::{ALPHAS, AUTO, ORIGINAL, OWN};
@@ -11,11 +11,11 @@ const NOTHING: f64 = 0.02;
 /// By how much a figure has to change for the change to matter: 5 %.
 const LESS: f64 = 0.95;
 const MORE: f64 = 1.05;
-/// What the fast tier should answer of the reads by the steepest law.
+/// Share of reads that the fast tier should answer under the steepest law.
 const MOST: f64 = 0.9;
-/// What the engine's own choice may lose against the best by hand: 5 %.
+/// "Near": the engine's own choice loses at most 5 % against the best by hand.
 const NEAR: f64 = 0.95;
-/// Between no table and one.
+/// Bound between no table and one.
 const ANY: f64 = 0.5;
 
 /// The original's table: the ages, by alpha, at which tables stood on the last level.
@@ -46,7 +46,7 @@ fn claim(claim: &str, original: Option<&str>, metric: Metric, groups: Vec<Group>
     Hypothesis { original: original.map(str::to_string), needs, ..Hypothesis::new(claim, metric, groups) }
 }
 
-/// Of SinterDB alone.
+/// A claim about SinterDB alone.
 fn own(text: &str, metric: Metric, groups: Vec<Group>) -> Hypothesis {
     Hypothesis { engine: Some(OWN.to_string()), ..claim(text, None, metric, groups) }
 }

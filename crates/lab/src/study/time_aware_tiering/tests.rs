@@ -187,7 +187,7 @@ fn the_originals_table_is_accepted_and_another_is_not() {
     assert_eq!(answer(&judged([[4, 3, 0, 0, 1], [3, 3, 2, 0, 0], [1, 1, 1, 1, 0]]), "sinter, 2: tables stand"), Answer::Rejected);
 }
 
-/// What holds more than a quarter counts as nothing, whether a hand chose it or the engine.
+/// Cells with more than a quarter of the data on the fast tier count as nothing, whether a hand chose the age or the engine.
 #[test]
 fn auto_is_compared_with_the_best_age_within_the_budget() {
     let study = study(Scale::Ci, &["sinter"]);
@@ -206,7 +206,7 @@ fn auto_is_compared_with_the_best_age_within_the_budget() {
     assert_eq!(answer(&judged(([99, 1], [26, 74])), near), Answer::Rejected, "over the budget");
 }
 
-/// What is put behind the merge fits between what the engine is told and what the claim allows.
+/// Puts after the merge fit between the engine's budget and the bound of the claim.
 #[test]
 fn auto_is_told_a_budget_that_it_can_keep() {
     for scale in Scale::ALL {

@@ -1,4 +1,4 @@
-//! What is run: drives, policies, workloads.
+//! Cells of the study: drives, policies, workloads.
 
 use super::{
     BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, PUBLISHED_SLA, Policy, REAL, REAL_PER_ZONE, SINTER,
@@ -9,7 +9,7 @@ use crate::study::plan::Cell;
 use crate::study::settings::{Shape, database, family, puts, putter};
 use std::collections::BTreeMap;
 
-/// What is measured.
+/// Measure of all cells.
 pub const RUN: &str = "run";
 /// Equal parts of the load of experiment A.
 const PARTS: u64 = 27;
@@ -60,7 +60,7 @@ pub fn is_core(cell: &Cell) -> bool {
     }
 }
 
-/// All of them.
+/// All cells of the study.
 pub fn cells(sizes: &Sizes) -> Vec<Cell> {
     let mut cells = Vec::new();
     for limit in LIMITS {
@@ -90,7 +90,7 @@ pub fn cells(sizes: &Sizes) -> Vec<Cell> {
 
 /// A drive before it is divided.
 struct Drive {
-    /// As many as would make it up if each had the original's size.
+    /// Capacity of the drive, in zones of the original's size.
     zones: u32,
     zone: Zone,
     per_zone: f64,
@@ -130,7 +130,7 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
     }
 }
 
-/// Who puts by a law.
+/// Mixes of puts by the distribution `law`.
 fn putters(law: &str) -> Vec<Mix> {
     let all = |distribution| putter("all", 1.0, None, (0.0, 1.0), distribution);
     match law {

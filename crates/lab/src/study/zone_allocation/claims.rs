@@ -1,4 +1,4 @@
-//! What is claimed of the results. Rules and bounds stand here before anything is run.
+//! Claims about the results. Rules and bounds are fixed here before anything is run.
 
 use super::cells::{RUN, active, drawn, name, shape, shapes};
 use super::{LAWS, LEVEL, LIMITS, OWN, PUBLISHED_SLA, SINTER, SLA, Sizes, TIGHT, UNTOLD, Zone};
@@ -7,15 +7,15 @@ use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, absolute, c
 
 /// "All of it", for shares of a whole.
 const ALL: f64 = 0.999;
-/// What our policy may lose at resets against the least.
+/// Resets of our policy over the fewest possible, at most.
 const RESETS: f64 = 1.02;
-/// What it may take up beyond the least.
+/// Zones in use by our policy over the fewest possible, at most.
 const ZONES: f64 = 1.15;
-/// What being told may cost in bytes written.
+/// Bytes written by an engine that knows zones over those of one that does not, at most.
 const TOLD: f64 = 1.05;
 /// "About as many".
 const ABOUT: f64 = 1.05;
-/// Nothing, for counts of bytes.
+/// Bound between nothing and something, for counts of bytes.
 const NOTHING: f64 = 0.5;
 
 /// All claims.
@@ -108,7 +108,7 @@ fn moved() -> [Hypothesis; 2] {
     ]
 }
 
-/// What our policy is for.
+/// Claims about our policy.
 fn ours() -> [Hypothesis; 7] {
     let everywhere = |bound: Bound| {
         let of = LAWS.into_iter().flat_map(|law| LIMITS.map(|limit| drawn(law, limit)));

@@ -69,7 +69,7 @@ fn a_smaller_scale_has_the_same_shape() {
     }
 }
 
-/// What a phase did on zones of 100 bytes.
+/// Invented record of a phase on zones of 100 bytes.
 fn phase(resets: u64, moved: u64) -> PhaseRecord {
     let line = |cause: &str, bytes| CauseBytes { cause: cause.into(), bytes };
     let zones = Zones {
@@ -88,7 +88,7 @@ fn phase(resets: u64, moved: u64) -> PhaseRecord {
     PhaseRecord { zones: Some(zones), ..PhaseRecord::default() }
 }
 
-/// What is counted is that of the phases that are asked for; what is least, of the drive since it was new.
+/// Activity counts in the requested phases; the fewest possible follow from everything since the drive was new.
 #[test]
 fn figures_are_those_of_the_zones() {
     let study = study(Scale::Ci, &["sinter"]);
