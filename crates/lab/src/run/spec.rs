@@ -111,7 +111,7 @@ pub struct ServerSpec {
     /// Whether a run fails if the server shortened its log.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_log: bool,
-    /// This `redis-benchmark` makes the requests instead of the laboratory.
+    /// Program `redis-benchmark` that makes the requests instead of the laboratory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<PathBuf>,
 }

@@ -31,7 +31,7 @@ struct Span {
 struct Quantity {
     id: &'static str,
     title: &'static str,
-    /// How several seconds become one point; a point that is not a number is a gap.
+    /// Rule by which several seconds become one point; a point that is not a number is a gap.
     note: &'static str,
     of: fn(&Span) -> f64,
 }
