@@ -2,7 +2,8 @@
 //! `cargo run --release -p sinter-lab --example cache_parts [directory]`.
 //!
 //! A hundred thousand keys of 1 KB that compress to half, in a tree of one level; one reader. The first table counts, so that it does
-//! not depend on the machine: blocks read from the medium and blocks unpacked, per hundred reads, once the cache is warm. The second lets
+//! not depend on the machine: blocks read from the medium and blocks decompressed, per hundred reads, once the cache is warm. The second
+//! lets
 //! `auto` find its share over the same files behind a model of a medium that takes 100 us for each read, and over the page cache.
 
 use sinter_lab::workload::{Distribution, KeyCoder, KeyStream, Permutation, ValuePool, Zipf};
@@ -43,7 +44,7 @@ fn fill(directory: &Path) -> Result<(), Box<dyn Error>> {
     Ok(db.close()?)
 }
 
-/// Makes so many reads; blocks from the medium and blocks unpacked, per hundred reads.
+/// Makes `reads` reads. Returns blocks read from the medium and blocks decompressed, per hundred reads.
 fn read(db: &Db, keys: &mut KeyStream, reads: u32) -> Result<(f64, f64), Box<dyn Error>> {
     let coder = KeyCoder::new(16);
     let mut key = coder.buffer();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub enum Law {
     /// Each key equally often.
     Uniform,
-    /// By Zipf's law, popular keys anywhere.
+    /// Keys by Zipf's law with this exponent; popular keys are spread over the key space.
     Zipf(f64),
     /// Three of four puts go to an eighth of the keys, which lie together: short and long lives side by side.
     Mixed,
@@ -37,10 +37,10 @@ impl Law {
     }
 }
 
-/// A load.
+/// A load on a zoned drive.
 #[derive(Debug, Clone)]
 pub struct Churn {
-    /// The tree's shape.
+    /// Settings of the tree.
     pub settings: FamilySettings,
     /// Geometry of the drive.
     pub geometry: Geometry,
@@ -122,7 +122,7 @@ impl Files for Zones {
         let to = u8::try_from(level).unwrap_or(u8::MAX);
         let cause = reason.map_or(Cause::Flush, |reason| Cause::Compaction { to, reason });
         let key_range = Some((table.range.smallest.clone(), table.range.largest.clone()));
-        // Levels are static in all that is asked of it.
+        // Level targets are static in all simulated trees.
         let hint = Hint { level: to, lifetime: lifetime(level, 1), key_range, expected_bytes: table.bytes, ..Hint::new(cause) };
         let mut file = self.store.create(FileId::table(table.number), &hint).map_err(text)?;
         let mut left = usize::try_from(table.bytes).unwrap_or(usize::MAX);
@@ -148,7 +148,7 @@ impl Files for Zones {
     }
 }
 
-/// Key numbers by a law.
+/// Draws key numbers by a [`Law`].
 struct Keys {
     all: KeyStream,
     /// Stream of the hot keys of [`Law::Mixed`], to which three of four puts go.
@@ -220,7 +220,7 @@ pub fn run(churn: &Churn, options: Options) -> Result<Outcome, String> {
 #[derive(Default)]
 struct Course {
     puts: u64,
-    /// Zones in use over the least, after each memtable of the second half.
+    /// Zones in use over the fewest possible, after each memtable of the second half.
     uses: Vec<f64>,
 }
 

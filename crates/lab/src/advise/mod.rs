@@ -36,10 +36,10 @@ pub const ASSUMPTIONS: [&str; 6] = [
     "The pickers are SinterDB's; RocksDB's follow the same rules with other ties.",
 ];
 
-/// A shape and what it would do.
+/// A shape and its predicted figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// The shape.
+    /// Name of the shape.
     pub name: String,
     /// Bytes written over bytes written by the user, log included.
     pub write_amplification: f64,
@@ -53,8 +53,8 @@ pub struct Advice {
     pub fits: bool,
 }
 
-/// All shapes, those that fit first, least write amplification first. Memory decides the size of memtables, and with them that of tables
-/// and levels.
+/// All shapes with predictions: fitting ones first, then by least write amplification. The memory budget decides the size of memtables,
+/// tables and levels.
 ///
 /// # Errors
 /// Workloads that cannot be predicted, or that write nothing.
@@ -95,8 +95,8 @@ pub fn advise(workload: &Workload, budgets: Budgets) -> Result<Vec<Advice>, Erro
     Ok(options)
 }
 
-/// Uniform updates of so many keys, twice each, after a load; merges keep up. What is known of a database's data, and the worst that its
-/// writers may do to it.
+/// A workload of uniform updates, twice the number of keys, after a load, so slow that merges keep up: all that is known of a database's
+/// data, and the worst that its writers may do to it.
 pub fn uniform_updates(keys: u64, key_size: usize, value_size: usize, compression_ratio: f64) -> Workload {
     let slow = |name: &str, operations, distribution| {
         let mut phase = puts(name, operations, vec![putter("all", 1.0, None, (0.0, 1.0), distribution)]);
@@ -114,7 +114,7 @@ pub fn uniform_updates(keys: u64, key_size: usize, value_size: usize, compressio
     Workload { name: "uniform updates".to_string(), keys, key_size, value_size: ValueSize::Fixed(value_size), compression_ratio, phases }
 }
 
-/// A prediction beside what was measured.
+/// A prediction beside the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// The cell of the study.
@@ -127,7 +127,7 @@ pub struct Compared {
     pub measured: Summary,
 }
 
-/// Predictions for all cells of a stored study that SinterDB ran, with what was measured.
+/// Predictions and measurements of all cells of a stored study that SinterDB ran.
 ///
 /// # Errors
 /// A folder that cannot be read.

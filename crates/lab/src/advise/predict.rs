@@ -13,9 +13,9 @@ const MEMTABLE_ENTRY: u64 = 36;
 const LOG_ENTRY: u64 = 36;
 /// Table bytes of an entry beyond key and value: trailer, offset, tag, filter, its share of the index, less what keys share and compress.
 const TABLE_ENTRY: f64 = 2.0;
-/// Writes beyond these are not simulated one by one: everything is made smaller alike, which keeps the shape of trees.
+/// Most writes that are simulated one by one. Larger workloads are scaled down, which keeps the shape of trees.
 const WRITES: u64 = 2_000_000;
-/// Fewest entries of a memtable in a tree that is made smaller.
+/// Fewest entries of a memtable in a scaled-down tree.
 const MEMTABLE_LEAST: u64 = 64;
 
 /// Predicted figures of a phase.
@@ -31,7 +31,7 @@ pub struct Prediction {
     pub space_amplification: f64,
     /// Largest space amplification, reached when a merge has written all its outputs and deleted no input.
     pub peak_space_amplification: f64,
-    /// Sorted runs that a read had to look into, on average since the store was opened.
+    /// Sorted runs that a read had to search, on average since the store was opened.
     pub runs: f64,
 }
 
@@ -57,7 +57,7 @@ pub fn predict(spec: &RunSpec) -> Result<Vec<Prediction>, String> {
     spec.workload.phases.iter().enumerate().map(|(i, phase)| model.phase(i, phase)).collect()
 }
 
-/// By how much everything is made smaller.
+/// Divisor by which keys, memtables, tables and levels are scaled down.
 fn shrink(spec: &RunSpec) -> Result<u64, String> {
     let mut writes = 0u64;
     for phase in &spec.workload.phases {
@@ -175,7 +175,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// `value`: its bytes; `None` deletes the key. `waits`: writes come slowly enough that merges keep up.
+    /// Writes a key. `value`: bytes of the value; `None` deletes the key. `waits`: writes are so slow that merges keep up.
     fn write(&mut self, family: usize, key: Key, value: Option<usize>, waits: bool) -> Result<(), String> {
         let raw = (self.workload.key_size + value.unwrap_or(0)) as u64;
         self.user += raw;

@@ -31,7 +31,7 @@ fn spec(workload: Workload, shape: Shape) -> RunSpec {
     }
 }
 
-/// Bytes written by the update phase and its debts over bytes of the user.
+/// Bytes written by the update phase and the compactions that it left, over bytes of the user.
 fn measure(spec: &RunSpec) -> f64 {
     let options = OptionsFile::parse(&spec.engine.options_text()).unwrap();
     let database = DbSettings { max_background_jobs: 0, ..options.db };

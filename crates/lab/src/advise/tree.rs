@@ -1,5 +1,6 @@
-//! A tree without values: tables are lists of keys, flushes and merges cost what theirs would, and SinterDB's own pickers, which are pure,
-//! say what is merged next. What a formula has to assume (full levels, even overlap, no overwrites within a level) happens here.
+//! Simulates an LSM tree without values: tables are lists of keys, flushes and merges cost as many bytes as real ones would, and SinterDB's
+//! own pickers, which are pure functions, choose the merges. Formulas have to assume full levels, even overlap and no overwrites within a
+//! level; the simulation has the actual ones.
 
 use sinter_storage::store::Reason;
 use sinterdb::internal::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
@@ -9,9 +10,9 @@ use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes of tables that a merge reads while a writer that does not wait fills one. It depends on machine and values. With it, 50 of the 54
-/// write amplifications of study 1 at its small scale, on two processors, are within 15 %, with a mean error of -1 %; from 2.5 to 4 there
-/// are 48 or more. If merges lagged until writers are slowed down, there would be 23.
+/// Bytes of tables that merges read per byte that a writer in a closed loop fills meanwhile. It depends on machine and values. With it, 50
+/// of the 54 write amplifications of study 1 at its small scale, on two processors, are within 15 %, with a mean error of -1 %; from 2.5 to
+/// 4 there are 48 or more. If merges lagged until writers are slowed down, there would be 23.
 const PACE: u64 = 3;
 
 /// The newest version of a key.
@@ -19,7 +20,7 @@ const PACE: u64 = 3;
 pub struct Entry {
     /// The key, in the order of keys.
     pub key: u128,
-    /// Bytes in a table.
+    /// Bytes of the entry in a table.
     pub stored: u32,
     /// Bytes of key and value; 0 for a tombstone.
     pub raw: u32,
@@ -27,7 +28,7 @@ pub struct Entry {
 
 /// Keeps the files of a tree's tables.
 pub trait Files {
-    /// A table is written to a level, by a merge with a reason or by a flush.
+    /// Writes a table to a level, for a merge with a reason or for a flush.
     fn write(&mut self, table: &TableInfo, level: usize, reason: Option<Reason>) -> Result<(), String>;
     /// The tree now refers to the tables written since the last call, and no longer to the tables numbered `gone`.
     fn publish(&mut self, gone: &[u64]) -> Result<(), String>;
@@ -59,18 +60,18 @@ pub struct Tree {
     version: Version,
     content: HashMap<u64, Vec<Entry>>,
     next_number: u64,
-    /// The merge that runs, and how many bytes it has still to read: its result comes when it ends.
+    /// The running merge, and the bytes that it has still to read; its result appears when it ends.
     running: Option<(Choice, u64)>,
     /// Bytes written, by cause.
     pub written: BTreeMap<String, u64>,
-    /// Most bytes at once, the results of merges beside their inputs.
+    /// Largest size of the tree, results of merges beside their inputs, bytes.
     pub peak_bytes: u64,
-    /// Sum of sorted runs at each flush, and flushes: what a read has to look into.
+    /// Sum of the numbers of sorted runs at flushes, and number of flushes.
     runs: (u64, u64),
 }
 
 impl Tree {
-    /// An empty tree. Nothing in it has an age, so age places nothing.
+    /// An empty tree. Its data have no age, so that none is kept off the last level for being young.
     pub fn new(settings: FamilySettings) -> Self {
         Tree::over(Box::new(Nowhere), settings)
     }
@@ -97,7 +98,7 @@ impl Tree {
         &self.settings
     }
 
-    /// A memtable, its keys in order, becomes a run of level 0.
+    /// Flushes a memtable, sorted by key, into a run of level 0.
     pub fn flush(&mut self, entries: Vec<Entry>) -> Result<(), String> {
         if entries.is_empty() {
             return Ok(());
@@ -124,8 +125,8 @@ impl Tree {
         }
     }
 
-    /// Merges, one after the other, beside a writer that does not wait and has just filled a memtable: meanwhile the merge that runs has
-    /// read `PACE` times as much. Where level 0 would slow the writer down, it waits for the merge to end.
+    /// Merges, one after the other, beside a writer in a closed loop that has just filled a memtable: meanwhile the running merge has read
+    /// `PACE` times as many bytes. Where level 0 would slow the writer down, it waits for the merge to end.
     pub fn keep_behind(&mut self) -> Result<(), String> {
         let flushed = self.version.levels[0].first().map_or(0, Run::bytes);
         let mut time = flushed * PACE;
@@ -163,17 +164,17 @@ impl Tree {
         }
     }
 
-    /// Bytes of its tables.
+    /// Bytes of all tables.
     pub fn bytes(&self) -> u64 {
         self.version.tables().map(|(_, _, table)| table.bytes).sum()
     }
 
-    /// Sorted runs that there were at flushes, on average.
+    /// Mean number of sorted runs at flushes.
     pub fn mean_runs(&self) -> f64 {
         self.runs.0 as f64 / self.runs.1.max(1) as f64
     }
 
-    /// Bytes in tables of the keys and values that are alive.
+    /// Bytes that the live keys and values take in tables.
     pub fn live_bytes(&self) -> u64 {
         let runs = self.version.levels.iter().flatten();
         let all: Vec<Vec<Entry>> =
@@ -181,7 +182,7 @@ impl Tree {
         merge(all).iter().filter(|entry| entry.raw > 0).map(|entry| u64::from(entry.stored)).sum()
     }
 
-    /// `loading`: a writer that does not wait, which lets level 0 collect more runs.
+    /// Calls `f` with the environment of the pickers. `loading`: beside a writer in a closed loop, which lets level 0 collect more runs.
     fn with_env<T>(&self, loading: bool, f: impl FnOnce(&Version, &PickEnv<'_>) -> T) -> T {
         let (none, settings) = (HashSet::new(), &self.settings);
         let env = PickEnv {
@@ -234,7 +235,7 @@ impl Tree {
         self.files.publish(&gone)
     }
 
-    /// The tables that a merge writes; both they and its inputs exist for a moment.
+    /// Tables that a merge writes; for a moment they exist beside its inputs.
     fn merge(&mut self, plan: &Plan) -> Result<Vec<TableInfo>, String> {
         let inputs = plan.inputs.iter().map(|input| input.tables.iter().flat_map(|t| self.content[&t.number].iter().copied()).collect());
         let mut merged = merge(inputs.collect());
@@ -297,7 +298,7 @@ impl Tree {
     }
 }
 
-/// The newest version of every key; `inputs` newest first, each in key order.
+/// Merges sorted `inputs`, newest first, and keeps the newest version of every key.
 fn merge(inputs: Vec<Vec<Entry>>) -> Vec<Entry> {
     // A stable sort finds the sorted pieces and merges them; of equal keys the newest stays in front.
     let mut all: Vec<Entry> = inputs.into_iter().flatten().collect();

@@ -17,13 +17,13 @@ pub struct BenchConfig {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Values compress to about this part of their size.
+    /// Compressed size of values as a share of their size, about.
     pub compression_ratio: f64,
     /// Threads per workload.
     pub threads: usize,
-    /// Random workloads end after so many seconds instead of by count; 0: by count.
+    /// Seconds after which random workloads end; 0: they end by count.
     pub duration: u64,
-    /// Every stream follows from it.
+    /// Seed of all streams.
     pub seed: u64,
     /// Entries per write batch, keys per multi-get.
     pub batch_size: u64,
@@ -39,8 +39,8 @@ pub struct BenchConfig {
     pub use_existing_db: bool,
     /// Every write is durable before it returns.
     pub sync: bool,
-    /// Above 0: loads, `overwrite`, `updaterandom` and the writer beside readers write so many key and value bytes per second, all
-    /// threads together.
+    /// Key and value bytes per second of all threads together, written by loads, `overwrite`, `updaterandom` and the writer beside readers;
+    /// 0: no limit.
     pub benchmark_write_rate_limit: u64,
     /// Time every operation. One clock read (about 21 ns) per operation.
     pub time_operations: bool,
@@ -72,13 +72,13 @@ impl Default for BenchConfig {
     }
 }
 
-/// Largest number of threads: more is a typing error.
+/// Largest number of threads; more is taken for a typing error.
 const MAX_THREADS: usize = 1024;
 /// Largest value: the engine's limits lie below 4 GiB.
 const MAX_VALUE: usize = 1 << 30;
 
 impl BenchConfig {
-    /// Every complaint about these parameters; empty if they make sense.
+    /// Checks the parameters. Returns all complaints; empty if there are none.
     pub fn validate(&self) -> Vec<String> {
         let room = if self.key_size >= 8 { u64::MAX } else { 1u64 << (8 * self.key_size) };
         let share = |x: f64| (0.0..=1.0).contains(&x);

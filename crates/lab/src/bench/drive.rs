@@ -18,16 +18,16 @@ pub struct Bench<'a, O> {
     pub config: &'a BenchConfig,
     /// Opens the target.
     pub opener: &'a O,
-    /// Raised by the user: everything ends at its next operation.
+    /// Raised by the user: each thread ends at its next operation.
     pub stop: &'a AtomicBool,
     /// Displays progress; needs one place per thread.
     pub progress: &'a Progress,
 }
 
-/// Why a run ended early.
+/// Failure that ended a run early.
 #[derive(Debug)]
 pub struct Failed {
-    /// The workload it was in; `None` while opening or closing.
+    /// Workload that was running; `None` while opening or closing.
     pub workload: Option<Workload>,
     /// The reason.
     pub failure: Failure,
@@ -40,8 +40,8 @@ impl Failed {
 }
 
 impl<O: Opener + Sync> Bench<'_, O> {
-    /// Runs the workloads in order and hands each result to `each` as soon as it is there. The target is opened first and closed at
-    /// the end, also after a failure. Loads close it and open an empty one, as in db_bench.
+    /// Runs the workloads in order and hands each result to `each` at once. The target is opened first and closed at the end, also after a
+    /// failure. Loads close it and open an empty one, as in db_bench.
     ///
     /// # Errors
     /// The first failure of the target or of `each`. The result of the workload that failed was handed out before, marked as interrupted.
@@ -135,7 +135,7 @@ impl<O: Opener + Sync> One<'_, O> {
         Ok((result, outcome))
     }
 
-    /// A workload that is one call to the target.
+    /// Runs a workload that is one call to the target.
     fn call<T: Target>(&self, target: &T) -> Threads {
         self.bench.progress.begin(self.workload.name(), 1);
         let start_ns = self.clock.monotonic_ns();
@@ -151,7 +151,7 @@ impl<O: Opener + Sync> One<'_, O> {
         Threads { workers: vec![tally], writer: None, failure: outcome.err() }
     }
 
-    /// Runs the threads of a workload: all start together, the writer beside readers ends with the last of them.
+    /// Runs the threads of a workload: all start together, and the writer beside readers ends with the last reader.
     fn start<T: Target>(&self, target: &T) -> Threads {
         let config = self.bench.config;
         let readers = self.threads();
@@ -174,7 +174,7 @@ impl<O: Opener + Sync> One<'_, O> {
             let (flag, limit) = if is_writer { (&writer_end, Limit::NONE) } else { (&halt, limit) };
             let pacer = Some(&pacer).filter(|_| config.benchmark_write_rate_limit > 0 && workload.obeys_write_rate());
             let probe = Probe::new(config, self.clock, [self.bench.stop, flag], limit).pace_with(pacer);
-            // The writer beside readers is not part of what they do: it shows no progress.
+            // The writer beside readers does no operations of the workload: it shows no progress.
             let probe = if is_writer { probe } else { probe.show(self.bench.progress, index) };
             let worker =
                 Worker::new(target.session(self.synced()), self.keys(index), self.pool.values(), self.coder(is_writer), config, probe);
@@ -205,13 +205,13 @@ impl<O: Opener + Sync> One<'_, O> {
         self.bench.config.sync || self.workload == Workload::FillSync
     }
 
-    /// A missing key is an existing one with a character more.
+    /// Key coder of a thread. Missing keys are existing ones with one more character.
     fn coder(&self, is_writer: bool) -> KeyCoder {
         let longer = usize::from(self.workload == Workload::ReadMissing && !is_writer);
         KeyCoder::new(self.bench.config.key_size + longer)
     }
 
-    /// The keys of one thread; the writer beside readers has the index behind theirs, and draws as `overwrite` does.
+    /// Key stream of one thread. The writer beside readers has the next index after theirs, and draws as `overwrite` does.
     fn keys(&self, index: usize) -> KeyStream {
         let config = self.bench.config;
         let workload = if index == self.threads() { Workload::Overwrite } else { self.workload };
@@ -220,7 +220,7 @@ impl<O: Opener + Sync> One<'_, O> {
         KeyStream::new(workload.key_space(config), workload.distribution(config), config.seed, stream)
     }
 
-    /// Draws the keys of all threads again, to know which exist now.
+    /// Draws the keys of all threads again, to update the set of live keys.
     fn replay(&self, threads: &Threads, live: &mut LiveKeys) {
         for (index, tally) in threads.workers.iter().enumerate() {
             let keys = || self.keys(index);

@@ -89,7 +89,7 @@ impl<'a, S: Session> Worker<'a, S> {
         Ok(())
     }
 
-    /// Bytes of the next random key and its value; 0 if it is not there.
+    /// Reads the next random key. Returns the bytes of key and value; 0 if it does not exist.
     #[inline]
     fn get(&mut self) -> Outcome<u64> {
         self.next_key();

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 /// Span whose unused budget may be used later, nanoseconds: the refill period of RocksDB's rate limiter (util/rate_limiter.cc).
 const BURST_NS: u64 = 100_000_000;
-/// Shorter waits are left to the next request: a sleep costs more than it paces.
+/// Shortest wait, nanoseconds; shorter ones are left to the next request, because a sleep costs more than it paces.
 const SHORTEST_WAIT_NS: u64 = 1_000_000;
 
-/// A rate as a schedule: each request gets the moment at which all bytes before it have had their time.
+/// A byte rate as a schedule: each request is due when all bytes before it have had their time.
 #[derive(Debug)]
 pub(super) struct Pacer {
     bytes_per_second: u64,
-    /// When the next request is due, on the clock's scale.
+    /// Moment at which the next request is due, on the clock's scale.
     next_ns: AtomicU64,
 }
 

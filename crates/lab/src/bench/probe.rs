@@ -17,7 +17,7 @@ const OPS_BETWEEN_CLOCKS: u64 = 1000;
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// How far the running workload is; written by the driver, read by whoever draws it.
+/// Progress of the running workload; written by the driver, read by the display.
 #[derive(Debug)]
 pub struct Progress {
     label: Mutex<(&'static str, u64)>,
@@ -25,7 +25,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For runs with so many threads.
+    /// Progress of runs with up to `threads` threads.
     pub fn new(threads: usize) -> Self {
         Progress { label: Mutex::new(("", 0)), slots: (0..threads).map(|_| Slot::default()).collect() }
     }
@@ -42,12 +42,12 @@ impl Progress {
     }
 }
 
-/// When a worker ends.
+/// Limit of a worker: it ends when one of the two is reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
-    /// After so many operations.
+    /// Number of operations.
     pub operations: u64,
-    /// After so many nanoseconds.
+    /// Duration, nanoseconds.
     pub nanoseconds: u64,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Tally {
 /// Counts and times one worker's operations.
 pub(super) struct Probe<'a> {
     clock: &'a SystemClock,
-    /// Any of them ends the worker: the user's, and the driver's.
+    /// Flags that end the worker when raised: the user's, and the driver's.
     flags: [&'a AtomicBool; 2],
     slot: Option<&'a Slot>,
     limit: Limit,
@@ -89,32 +89,32 @@ impl<'a> Probe<'a> {
         Probe { clock, flags, slot: None, limit, pacer: None, timed: config.time_operations, deadline_ns: u64::MAX, last_ns: 0, tally }
     }
 
-    /// Shows its count to `progress`, in the place of thread `index`.
+    /// Shows the count in `progress`, in the place of thread `index`.
     pub fn show(mut self, progress: &'a Progress, index: usize) -> Self {
         self.slot = progress.slots.get(index);
         self
     }
 
-    /// Writes are held to the rate of `pacer`.
+    /// Holds writes to the rate of `pacer`.
     pub fn pace_with(mut self, pacer: Option<&'a Pacer>) -> Self {
         self.pacer = pacer;
         self
     }
 
-    /// The measured time begins.
+    /// Begins the measured time.
     pub fn begin(&mut self) {
         let now = self.clock.monotonic_ns();
         (self.tally.start_ns, self.last_ns) = (now, now);
         self.deadline_ns = now.saturating_add(self.limit.nanoseconds);
     }
 
-    /// The measured time ends.
+    /// Ends the measured time.
     pub fn end(mut self) -> Tally {
         self.tally.end_ns = self.clock.monotonic_ns();
         self.tally
     }
 
-    /// There is another operation to do.
+    /// Whether there is another operation to do.
     #[inline]
     pub fn more(&self) -> bool {
         self.tally.operations < self.limit.operations && !self.ended_at(self.last_ns)
@@ -125,7 +125,7 @@ impl<'a> Probe<'a> {
         now_ns >= self.deadline_ns || self.flags.iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Waits until the rate allows `bytes` more; false if the workload ended meanwhile. As in db_bench, the wait is no part of the next
+    /// Waits until the rate allows `bytes` more; false if the workload ended meanwhile. As in db_bench, the wait does not count in the next
     /// operation's latency.
     #[inline]
     pub fn pace(&mut self, bytes: u64) -> bool {
@@ -134,13 +134,13 @@ impl<'a> Probe<'a> {
         !self.ended_at(self.last_ns)
     }
 
-    /// At most `wanted`, and not beyond the limit.
+    /// Size of the next batch: at most `wanted`, and not beyond the limit.
     #[inline]
     pub fn batch(&self, wanted: u64) -> u64 {
         wanted.min(self.limit.operations - self.tally.operations)
     }
 
-    /// `operations` were done in one call. The end of one call is the start of the next: one clock read each.
+    /// Counts `operations` done in one call. The end of one call is the start of the next: one clock read each.
     #[inline]
     pub fn done(&mut self, operations: u64, bytes: u64) {
         let before = self.tally.operations;

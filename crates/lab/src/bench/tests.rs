@@ -39,7 +39,7 @@ fn fillseq_writes_every_key_once() {
     assert_eq!(result.space.live_keys, Some(1000));
     assert_eq!(result.latency.as_ref().map(|l| l.count), Some(1000));
     assert_eq!(result.latency.as_ref().map(|l| l.buckets.iter().map(|b| b.1).sum()), Some(1000));
-    // The model claims two written bytes and three bytes of space for each byte.
+    // The model reports two written bytes and three bytes of space for each user byte.
     assert_eq!(result.written.write_amplification, Some(2.0));
     assert_eq!(result.space.space_amplification, Some(3.0));
     assert_eq!(result.space.table_space_amplification, Some(1.0));

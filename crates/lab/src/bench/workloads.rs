@@ -1,4 +1,4 @@
-//! The names of db_bench's workloads and what each of them needs.
+//! The names and properties of db_bench's workloads.
 
 use super::config::BenchConfig;
 use crate::workload::{Distribution, Permutation, Zipf, mix};
@@ -42,7 +42,7 @@ pub enum Workload {
     DeleteSeq,
     /// Merges the whole key space.
     Compact,
-    /// Brings memtables to tables.
+    /// Flushes memtables into tables.
     Flush,
     /// Waits until no background work is left.
     WaitForCompaction,
@@ -86,27 +86,27 @@ impl Workload {
         Self::ALL.iter().find(|(_, w)| *w == self).map_or("", |(name, _)| name)
     }
 
-    /// Begins with an empty database.
+    /// Whether the workload begins with an empty database.
     pub fn is_load(self) -> bool {
         matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync)
     }
 
-    /// Runs no operations of its own: one call to the target.
+    /// Whether the workload is one call to the target, without operations of its own.
     pub fn is_single_call(self) -> bool {
         matches!(self, Compact | Flush | WaitForCompaction | Stats | LevelStats)
     }
 
-    /// One more thread overwrites meanwhile.
+    /// Whether an additional thread overwrites meanwhile.
     pub fn has_background_writer(self) -> bool {
         matches!(self, ReadWhileWriting | SeekRandomWhileWriting)
     }
 
-    /// `--benchmark_write_rate_limit` counts: for those for which it does in db_bench.
+    /// Whether `--benchmark_write_rate_limit` applies, as in db_bench.
     pub(super) fn obeys_write_rate(self) -> bool {
         self.is_load() || matches!(self, Overwrite | UpdateRandom)
     }
 
-    /// Reports how many of the keys asked for were there.
+    /// Whether the workload reports how many of the requested keys exist.
     pub fn counts_found(self) -> bool {
         matches!(
             self,
@@ -121,12 +121,12 @@ impl Workload {
         )
     }
 
-    /// Key numbers are drawn from 0 to this.
+    /// Upper end of the key numbers, which are drawn from 0.
     pub(super) fn key_space(self, config: &BenchConfig) -> u64 {
         if self == FillSync { (config.num / 1000).max(1) } else { config.num }
     }
 
-    /// Operations per thread, where no duration ends it.
+    /// Operations per thread, unless a duration ends the workload.
     pub(super) fn operations(self, config: &BenchConfig) -> u64 {
         let or_num = |own: Option<u64>| own.unwrap_or(config.num);
         match self {
@@ -137,7 +137,7 @@ impl Workload {
         }
     }
 
-    /// `--duration` counts for workloads in random order; those in key order end by count.
+    /// Whether `--duration` applies: to workloads in random order; those in key order end by count.
     pub(super) fn obeys_duration(self) -> bool {
         !matches!(self, FillSeq | FillUniqueRandom | ReadSeq | ReadReverse | DeleteSeq)
     }
@@ -149,7 +149,7 @@ impl Workload {
             FillUniqueRandom => Distribution::Unique(Permutation::new(config.num, mix(config.seed))),
             FillRandom | FillSync => Distribution::Uniform,
             _ if config.zipf_alpha > 0.0 => {
-                // The same permutation for all workloads and threads of a run: what is popular stays popular.
+                // One permutation for all workloads and threads of a run: popular keys stay popular.
                 let permutation = Permutation::new(config.num, mix(!config.seed));
                 Distribution::Zipf(Zipf::new(config.num, config.zipf_alpha), permutation)
             }

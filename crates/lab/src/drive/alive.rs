@@ -6,7 +6,7 @@ use crate::workload::LiveKeys;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Requests between two looks at whether to stop, less one.
+/// Mask of request numbers at which the stop flag is checked.
 const LOOK_MASK: u64 = (1 << 16) - 1;
 
 /// A family's keys.
@@ -31,29 +31,29 @@ impl Family {
     }
 }
 
-/// The keys of all families; `None` for one of which it is not known.
+/// Live keys of all families; `None` for a family whose keys are unknown.
 pub(super) struct Alive {
     families: Vec<Option<Family>>,
     keys: u64,
-    /// Bytes and number of the values drawn so far: as sizes do not depend on keys, their mean is that of those alive.
+    /// Bytes and number of the values drawn so far: sizes do not depend on keys, so that their mean is that of the live values.
     value_bytes: u64,
     values: u64,
 }
 
 impl Alive {
-    /// Nothing is there, of so many families and keys.
+    /// Empty families, for `keys` loaded keys each.
     pub fn new(families: usize, keys: u64) -> Self {
         let family = || LiveKeys::new(keys).map(|loaded| Family { loaded, inserted: 0, deleted: HashSet::new() });
         Alive { families: (0..families).map(|_| family()).collect(), keys, value_bytes: 0, values: 0 }
     }
 
-    /// Nobody knows any more what a family holds.
+    /// Marks the keys of all families as unknown.
     pub fn forget(&mut self) {
         self.families.fill_with(|| None);
     }
 
-    /// Each thread of a plan made so many requests; the keys that commands of servers leave are not known. False if `stop` was raised
-    /// before all requests were made again.
+    /// Replays the `operations` requests of each thread of a plan. Keys left by commands of servers are unknown. False if `stop` was raised
+    /// before the end.
     pub fn replay(&mut self, plan: &Plan, operations: &[u64], stop: &AtomicBool) -> bool {
         if plan.families(|operation| operation == Operation::Command).next().is_some() {
             self.forget();
@@ -89,12 +89,12 @@ impl Alive {
         true
     }
 
-    /// Keys that exist in all families.
+    /// Number of live keys, all families together.
     pub fn keys(&self) -> Option<u64> {
         self.families.iter().map(|family| family.as_ref().map(Family::count)).sum()
     }
 
-    /// Bytes of these keys and their values: exact for values of one size, else with the mean of those written.
+    /// Bytes of the live keys and their values: exact for values of one size, else by the mean size of those written.
     pub fn bytes(&self, key_size: usize) -> Option<u64> {
         let mean = if self.values == 0 { 0.0 } else { self.value_bytes as f64 / self.values as f64 };
         self.keys().map(|keys| (keys as f64 * (key_size as f64 + mean)).round() as u64)

@@ -1,4 +1,4 @@
-//! The books of a run: what its clients wrote, beside what the store says of itself.
+//! The books of a run: writes of its clients beside the figures of the store.
 
 use super::gauge::{self, Gauge};
 use crate::result::Process;
@@ -43,8 +43,8 @@ impl Books {
     }
 }
 
-/// Bytes of all files below a directory. Of a file that is longer than its blocks (sparse) or shorter (preallocated) the smaller counts:
-/// what is there and takes space. Files may vanish meanwhile.
+/// Bytes of all files below a directory. For a file that is longer than its blocks (sparse) or shorter (preallocated) the smaller number
+/// counts. Files may vanish meanwhile.
 pub(super) fn directory_bytes(directory: &Path) -> u64 {
     let mut bytes = 0;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -10,12 +10,12 @@ use sinterdb::clock::{Clock, SystemClock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Waits longer than this sleep; shorter ones yield, because a sleep may come back late by so much.
+/// Longest wait without a sleep, nanoseconds: shorter waits yield, because a sleep may end this much too late.
 const SLEEP_SLACK_NS: u64 = 100_000;
-/// Sleeps are cut into such pieces, so that the end of the phase is noticed.
+/// Longest sleep, nanoseconds, so that the end of the phase is noticed.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
-/// When a thread's operations start and end.
+/// Start and end of a thread's operations.
 pub(super) struct Schedule<'a> {
     pub clock: &'a SystemClock,
     /// Flags that end the thread when raised: the user's, and that of a failed thread.
@@ -31,9 +31,9 @@ pub(super) struct Schedule<'a> {
 }
 
 impl Schedule<'_> {
-    /// When operation `nth` of this thread begins, if the last one ended at `last_ns`; `None` if the phase is over. In an open loop all
-    /// threads together start at equal distances, and a start that has passed already is not moved: what waited has a latency. If the next
-    /// start lies behind the end of the phase, it is the end that is waited for: the time without a request belongs to the phase.
+    /// Returns the moment at which operation `nth` of this thread begins, if the last one ended at `last_ns`; `None` if the phase is over.
+    /// In an open loop all threads together start at equal distances, and a start that has passed is not moved: the wait counts as latency.
+    /// If the next start lies behind the end of the phase, waits for that end: the time without a request belongs to the phase.
     #[inline]
     pub fn begin(&self, nth: u64, last_ns: u64) -> Option<u64> {
         let begin = match self.pace {
@@ -46,14 +46,14 @@ impl Schedule<'_> {
         (!self.is_over(begin.max(last_ns))).then_some(begin)
     }
 
-    /// When operation `nth` of this thread should begin, at so many per second of all threads.
+    /// Intended start of operation `nth` of this thread, at `rate` operations per second of all threads.
     #[inline]
     fn intended(&self, nth: u64, rate: f64) -> u64 {
         self.start_ns.saturating_add((nth.saturating_mul(self.threads).saturating_add(self.thread) as f64 * 1e9 / rate) as u64)
     }
 
-    /// How long each operation of an open loop, from `nth` to `count`, had waited at `now_ns` that should have begun before the end of the
-    /// phase. None of a phase that was ended by a flag, which nobody measures.
+    /// Waiting times at `now_ns` of the operations of an open loop, from `nth` to `count`, that should have begun before the end of the
+    /// phase. Empty for a phase that a flag ended, which nobody measures.
     fn waiting(&self, nth: u64, count: u64, now_ns: u64) -> impl Iterator<Item = u64> {
         let rate = if let Pace::Open(rate) = self.pace { Some(rate) } else { None };
         let begins = rate.into_iter().flat_map(move |rate| (nth..count).map(move |nth| self.intended(nth, rate)));
@@ -160,14 +160,14 @@ impl<'a, S: Session> Client<'a, S> {
     }
 
     /// Makes `count` requests, or fewer if the schedule ends before. As in `bench`, the end of one is the start of the next in a closed
-    /// loop: making the request, some tens of nanoseconds, is part of its latency. Those of an open loop that the engine left no time for
-    /// would have had the longest latencies: how long they had waited at the end counts as theirs.
+    /// loop: making the request, some tens of nanoseconds, is part of its latency. Requests of an open loop that the engine left no time
+    /// for would have had the longest latencies: their wait until the end counts as latency.
     pub fn run(mut self, mut requests: Requests<'_>, coder: KeyCoder, count: u64, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
         let mut key = KeyBuffer::new(coder);
         let (mut nth, mut last) = (0, schedule.start_ns);
         while nth < count {
             let Some(begin) = schedule.begin(nth, last) else { break };
-            // What is late counts from its intended start, and is warm-up if it really started in it.
+            // A late operation counts from its intended start, and is warm-up if it really started in the warm-up.
             let warming = begin.max(last) < schedule.warm_until_ns;
             let request = requests.next_request();
             let done = self.act(request.operation, request.family, key.of(&request), request.size)?;
@@ -185,9 +185,9 @@ impl<'a, S: Session> Client<'a, S> {
 /// The bytes of a request's key.
 struct KeyBuffer {
     coder: KeyCoder,
-    /// A key, and the character that makes a missing one of it.
+    /// The key, and the character that makes a missing key of it.
     bytes: Vec<u8>,
-    /// The padding was overwritten.
+    /// Whether the padding was overwritten.
     inserted: bool,
 }
 

@@ -18,11 +18,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Does what a spec says, in this process, and gives its record. Whatever goes wrong is in the record: complaints about the spec, a
-/// failure or panic of the engine, or `interrupted` after `stop` was raised. The phases that were finished before are in it too. Says
-/// once a second on stderr how far it is: `phase NAME done/total`.
+/// Executes a spec in this process and returns its record. Whatever goes wrong is in the record: complaints about the spec, a
+/// failure or panic of the engine, or `interrupted` after `stop` was raised. Phases that were finished before are in it too. Prints
+/// progress on stderr once a second: `phase NAME done/total`.
 ///
-/// A spec of a server does not come to the engine: the server is started and asked.
+/// For a spec of a server the engine is not used: the server is started and sent the requests.
 pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {
     match &spec.engine.server {
         Some(server) => recorded(spec, |clock, record| server::run(spec, server, stop, clock, record)),
@@ -30,7 +30,7 @@ pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunR
     }
 }
 
-/// The record of what `run` does, if the spec makes sense.
+/// Validates the spec, calls `run` if it is valid, and returns the record.
 fn recorded(spec: &RunSpec, run: impl FnOnce(SystemClock, &mut RunRecord) -> Outcome<()>) -> RunRecord {
     let clock = SystemClock::default();
     let mut record = RunRecord {
@@ -87,8 +87,7 @@ fn run<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool, clock: SystemCl
     opened.target.close().map_err(|failure| format!("closing: {failure}").into())
 }
 
-/// Removes what a process of this number that is gone, killed perhaps, left: its directory below a medium's, the server that it had started
-/// there, and its cgroup.
+/// Removes what a dead, perhaps killed, process left: its directory below a medium's, the server that it had started there, and its cgroup.
 pub fn remove_left(parent: &Path, process: u32) {
     super::limits::remove_left(process);
     let own = |name: &str| name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()) == Some(process.to_string().as_str());
@@ -109,7 +108,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// `field`: where the spec names the parent.
+    /// Creates a directory below `parent`. `field`: path of `parent` in the spec, for complaints.
     pub fn below(field: &str, parent: &Path) -> Outcome<Self> {
         let wrong = |error: std::io::Error| Failure::from(format!("{field}.directory: {}: {error}", parent.display()));
         let process = std::process::id();
@@ -117,7 +116,7 @@ impl Directory {
             let path = parent.join(format!("{PREFIX}{process}-{number}"));
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Directory { path }),
-                // Of a process of the same number that was killed, or another run of this one.
+                // A killed process of the same number made it, or another run of this one.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(wrong(error)),
             }

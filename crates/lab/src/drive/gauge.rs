@@ -4,7 +4,7 @@
 use crate::result::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Buckets of an octave: a bucket is less than a hundredth wide.
+/// Buckets per octave, as a power of two: a bucket is less than a hundredth wide.
 const PER_OCTAVE_LOG2: u32 = 7;
 /// Latencies from 2^42 ns (73 minutes) on are counted as the largest.
 const OCTAVES: u32 = 42;
@@ -96,7 +96,7 @@ impl Gauge {
         add(&self.not_started, 1);
     }
 
-    /// The client ended.
+    /// Notes the end of the client.
     pub fn end(&self, now_ns: u64) {
         self.end_ns.store(now_ns, Relaxed);
     }
@@ -119,7 +119,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Read after they ended.
+    /// Sums the gauges of clients that have ended.
     pub fn of(gauges: &[Gauge]) -> Self {
         let mut totals = Totals { end_ns: gauges.iter().map(|gauge| gauge.end_ns.load(Relaxed)).max().unwrap_or(0), ..Totals::default() };
         for counters in gauges.iter().map(|gauge| &gauge.counters[1]) {
@@ -169,7 +169,7 @@ impl Latencies {
         Latencies { counts }
     }
 
-    /// Several together.
+    /// Sum of several.
     pub fn sum(parts: &[Latencies]) -> Self {
         let mut counts = vec![0; BUCKETS];
         for part in parts {
@@ -183,12 +183,12 @@ impl Latencies {
         Latencies { counts: self.counts.iter().zip(&earlier.counts).map(|(now, before)| now - before).collect() }
     }
 
-    /// How many there are.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The latency that `quantile` of them do not exceed; `None` if there are none.
+    /// The latency that the share `quantile` of all does not exceed; `None` if there are none.
     pub fn at(&self, quantile: f64) -> Option<u64> {
         let rank = ((self.count() as f64 * quantile).ceil() as u64).max(1);
         let mut below = 0;

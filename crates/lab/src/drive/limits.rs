@@ -1,5 +1,5 @@
-//! Confines the process to some processors (affinity), some of their time and some memory (cgroups of its own, of either version), as far
-//! as it may.
+//! Confines the process to some processors (affinity), to a share of processor time and to an amount of memory (cgroups of its own, of
+//! either version), as far as permitted.
 
 use crate::run::{Confinement, Limits};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The calling thread, and with it the threads that it will start.
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
-/// A confined process. The limits end when this is dropped.
+/// A confined process. Dropping it ends the limits.
 pub(super) struct Confined {
     /// Limits that hold, and the reasons why others do not.
     pub confinement: Confinement,
@@ -46,22 +46,22 @@ pub(super) fn confine(limits: &Limits) -> Confined {
     }
 }
 
-/// Moves the process to a group with so much memory; `None` if it is limited like that or more already.
+/// Moves the process to a group with `bytes` of memory; `None` if its limit is as low or lower already.
 fn limit_memory(bytes: u64) -> Result<Option<Group>, String> {
     Groups::read(&MEMORY)?.enter_below_limit(bytes)
 }
 
-/// Moves the process to a group that may use so many percent of a processor; `None` if that is the group that it has for its memory.
+/// Moves the process to a group that may use `percent` of a processor; `None` if it is the group made for its memory.
 fn limit_time(percent: u32) -> Result<Option<Group>, String> {
     Groups::read(&TIME)?.enter(u64::from(percent))
 }
 
-/// The memory that this process is limited to from outside, bytes.
+/// Memory limit of this process from outside, bytes.
 pub(super) fn memory_limit() -> Option<u64> {
     Groups::read(&MEMORY).ok()?.limit()
 }
 
-/// Removes the cgroups of a process that is gone, killed perhaps, and was started by this one.
+/// Removes the cgroups of a dead, perhaps killed, process that this one had started.
 pub(super) fn remove_left(process: u32) {
     for groups in [&MEMORY, &TIME].into_iter().filter_map(|versions| Groups::read(versions).ok()) {
         groups.remove_left(process);
@@ -116,7 +116,7 @@ struct Files {
     has_control: bool,
 }
 
-/// Version 1, and version 2: where version 1 limits something, version 2 cannot.
+/// Version 1, and version 2: a controller belongs to one of them only, and version 1 comes first.
 type Versions = [Files; 2];
 
 const MEMORY_1: Files = Files {
@@ -137,7 +137,7 @@ static TIME: Versions = [TIME_1, TIME_2];
 const PERIOD_US: u64 = 100_000;
 
 impl Files {
-    /// A limit, bytes or percent of a processor, as its file has it.
+    /// Text of a limit, in bytes or percent of a processor, for its file.
     fn text(&self, value: u64) -> String {
         match (self.controller, self.has_control) {
             ("cpu", false) => (value * PERIOD_US / 100).to_string(),
@@ -163,7 +163,7 @@ impl Groups {
         Self::of(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), versions).ok_or_else(none)
     }
 
-    /// From the texts of proc(5) `mountinfo` and cgroups(7) `cgroup`.
+    /// Finds the groups in the texts of proc(5) `mountinfo` and cgroups(7) `cgroup`.
     fn of(mountinfo: &str, cgroup: &str, versions: &'static Versions) -> Option<Self> {
         versions.iter().find_map(|files| Self::of_version(mountinfo, cgroup, files))
     }
@@ -192,24 +192,25 @@ impl Groups {
         })
     }
 
-    /// The group and those it lies in, up to the mount.
+    /// The group and its ancestors, up to the mount.
     fn chain(&self) -> impl Iterator<Item = &Path> {
         self.home.ancestors().take_while(|group| group.starts_with(&self.mount))
     }
 
-    /// The smallest limit of memory of all groups around the process.
+    /// Smallest memory limit of all groups around the process, bytes.
     fn limit(&self) -> Option<u64> {
         let limit = |group: &Path| fs::read_to_string(group.join(self.files.limit)).ok()?.trim().parse().ok();
         // Version 1 says "none" with the largest multiple of a page.
         self.chain().filter_map(limit).filter(|bytes| *bytes < 1 << 60).min()
     }
 
-    /// Moves the process to a new group with so much memory; `None` if it is limited like that or more already.
+    /// Moves the process to a new group with `bytes` of memory; `None` if its limit is as low or lower already.
     fn enter_below_limit(&self, bytes: u64) -> Result<Option<Group>, String> {
         if self.limit().is_some_and(|limit| limit <= bytes) { Ok(None) } else { self.enter(bytes) }
     }
 
-    /// Moves the process to a new group with that limit; `None` if it is in one of its own already, which then has this limit, too.
+    /// Moves the process to a new group with the limit `value`; `None` if it is in a group of its own already, which then gets this limit,
+    /// too.
     fn enter(&self, value: u64) -> Result<Option<Group>, String> {
         let mut first = None;
         for parent in self.chain() {
@@ -217,20 +218,20 @@ impl Groups {
                 Ok(group) => return Ok(group),
                 Err(error) => first = first.or(Some(format!("{}: {error}", parent.display()))),
             }
-            // A group of version 1 may have processes and groups in it: if it cannot be done here, those around it are not ours.
+            // A group of version 1 may hold both processes and groups: if a group cannot be made here, those around it are not ours.
             if !self.files.has_control {
                 break;
             }
         }
         let why = first.unwrap_or_default();
         let unit = if self.files.controller == "cpu" { "%" } else { "" };
-        // Nobody but root is given a part of the tree of version 1.
+        // Only root can have a part of the tree of version 1.
         let scope = format!(", or within `systemd-run --user --scope -p {}={value}{unit}`", self.files.property);
         let scope = if self.files.has_control { scope } else { String::new() };
         Err(format!("no cgroup can be made for it ({why}); run it as root{scope}"))
     }
 
-    /// Removes what a process of this number that is gone had made. One that still has a process in it stays.
+    /// Removes the group of a dead process. A group that still has a process in it stays.
     fn remove_left(&self, process: u32) {
         for parent in self.chain() {
             let _ = fs::remove_dir(parent.join(format!("{PREFIX}{process}")));
@@ -249,11 +250,11 @@ impl Groups {
         if group.own == self.home {
             return limit().map(|()| None);
         }
-        // Of a process that had the same number and was killed.
+        // A killed process of the same number made it.
         let _ = fs::remove_dir(&group.own);
         fs::create_dir(&group.own)?;
         let entered = limit().and_then(|()| fs::write(group.own.join("cgroup.procs"), std::process::id().to_string()));
-        // Swap would let it use more; where there is none, there is no such file.
+        // Swap would let the group use more; where there is none, there is no such file.
         let swap = if self.files.has_control { 0 } else { value };
         let _ = self.files.swap.map(|file| fs::write(group.own.join(file), swap.to_string()));
         match entered {

@@ -1,8 +1,8 @@
-//! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the
-//! phases, `phase` starts the threads of one (`together`), `requests` says what a thread asks for, `client` asks, `gauge` counts meanwhile,
-//! `sampler` reads everything once a second, `books` and `alive` carry over what is known from phase to phase, `replay` is for traces,
-//! `limits` confines the process, `permits` says how far it may, and `serve` is the program around it. `server` is all of this for an
-//! engine that is a server.
+//! Executes one [`RunSpec`](crate::run::RunSpec) in this process and gives its record. In reading order: `execute` goes through the phases,
+//! `phase` starts the threads of one (`together`), `requests` draws the requests of a thread, `client` makes them, `gauge` counts
+//! meanwhile, `sampler` reads everything once a second, `books` and `alive` carry figures from phase to phase, `replay` is for traces,
+//! `limits` confines the process, `permits` finds the permitted limits, and `serve` is the program around a run. `server` is the
+//! counterpart for an engine that is a server.
 
 mod alive;
 mod books;
@@ -42,7 +42,7 @@ pub trait Engine {
     fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<Self::Target>>;
 }
 
-/// An open store, and what a record says of it.
+/// An open store, and its description for the record.
 pub struct Opened<T> {
     /// The store.
     pub target: T,
@@ -50,7 +50,7 @@ pub struct Opened<T> {
     pub version: String,
     /// Settings of the spec that have no effect in this engine, each with the reason where one is known.
     pub ignored_settings: Vec<String>,
-    /// The compression that the engine says it has, by family, in its own words; empty where it does not say.
+    /// Compression reported by the engine, by family, in its own words; empty without a report.
     pub compression: BTreeMap<String, String>,
     /// Source of the target's [`Figures::written`](crate::target::Figures::written). For [`Source::Process`] the driver fills them in (one
     /// cause, `process`), so that the target may leave them empty.

@@ -8,16 +8,17 @@ use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::thread;
 
-/// Processors that this process, and so each run that it starts, may use.
+/// Number of processors that this process, and so each run that it starts, may use.
 pub fn permitted_processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The memory that a run can have, bytes: the machine's, or what this process is limited to from outside if that is less. Only if this
+/// Largest memory limit of a run, bytes: the memory of the machine, or the limit of this process from outside if that is less. Found only
+/// if this
 /// process may be limited to `least` bytes, which it is for a moment.
 ///
 /// # Errors
-/// Why not; one line.
+/// The reason why limits are not permitted; one line.
 pub fn permitted_memory(least: u64) -> Result<u64, String> {
     let machine = Machine::here(Path::new("/")).memory_bytes;
     let most = memory_limit().map_or(machine, |limit| limit.min(machine));
@@ -31,16 +32,16 @@ pub fn permitted_memory(least: u64) -> Result<u64, String> {
 /// Whether a run can be given a quota of processor time.
 ///
 /// # Errors
-/// Why not; one line.
+/// The reason why quotas are not permitted; one line.
 pub fn permitted_quota() -> Result<(), String> {
     let confined = confine(&Limits { cpu_percent: Some(100), ..Limits::default() });
     confined.confinement.complaint.clone().map_or(Ok(()), Err)
 }
 
-/// Bytes that the medium has left below a directory, or below the nearest one above it that is there.
+/// Free bytes of the medium below a directory, or below its nearest existing ancestor.
 ///
 /// # Errors
-/// Why nobody knows; one line.
+/// The reason why the figure is unknown; one line.
 pub fn permitted_disk(directory: &Path) -> Result<u64, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", directory.display());
     let whole = std::path::absolute(directory).map_err(|error| wrong(&error))?;
@@ -53,7 +54,7 @@ pub fn permitted_disk(directory: &Path) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// Whether it is permitted depends on the machine; that a refusal says why, and that nothing stays behind, does not.
+    /// Permission depends on the machine; that a refusal has a reason, and that nothing stays behind, does not.
     #[test]
     fn a_refusal_says_why() {
         assert!(permitted_processors() >= 1);

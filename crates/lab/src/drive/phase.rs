@@ -1,4 +1,4 @@
-//! One phase: its threads run beside the sampler, and what they came to is one part of the record.
+//! One phase: its threads run beside the sampler, and their figures are one part of the record.
 
 use super::alive::Alive;
 use super::books::Books;
@@ -43,11 +43,11 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 impl<'a, T: Target> Run<'a, T> {
-    /// Does phase `index`, which must be there; `None` if it was stopped.
+    /// Runs phase `index`, which must exist; `None` if it was stopped.
     ///
     /// # Errors
     /// The first failure of the target, a trace that cannot be read, threads that cannot be started or panic, and a phase of which
-    /// nothing is left to measure behind its warm-up.
+    /// nothing is left to measure after its warm-up.
     pub fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let (work, kinds, amount) = self.work(index)?;
         let gauges: Vec<Gauge> = (0..work.threads()).map(|_| Gauge::new(kinds.len())).collect();
@@ -180,7 +180,7 @@ impl<'a, T: Target> Run<'a, T> {
             let outcome = match plan.writer().filter(|_| thread == plan.clients()) {
                 None => client.run(requests, coder, share, &schedule, &gauges[thread]),
                 Some(writer) => {
-                    // As a warm-up, its puts are in the series and in what was written.
+                    // As warm-up, the puts count in the series and in the bytes written.
                     (schedule.warm_until_ns, schedule.pace) = (u64::MAX, Pace::Open(writer.per_second));
                     (schedule.thread, schedule.threads) = (0, 1);
                     client.run(requests, coder, u64::MAX, &schedule, &gauges[thread])
@@ -193,7 +193,7 @@ impl<'a, T: Target> Run<'a, T> {
         Ok(warm.into_iter().max().unwrap_or(0))
     }
 
-    /// Carries over what later phases need to know of this one; false if it was stopped meanwhile.
+    /// Carries the key counts over to later phases; false if it was stopped meanwhile.
     fn account(&mut self, work: &Work<'_>, gauges: &[Gauge]) -> bool {
         match work {
             Work::Requests { plan, .. } => {
@@ -233,7 +233,7 @@ impl<'a, T: Target> Run<'a, T> {
     }
 }
 
-/// Ends the sampler, also while a panic passes: the scope would wait for it for ever.
+/// Ends the sampler when dropped, also while a panic unwinds: the scope would wait for it for ever.
 struct Ending<'a> {
     ended: &'a AtomicBool,
     sampling: Thread,
@@ -246,7 +246,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// A client that has not ended. The last one sends the writer home, also while a panic passes.
+/// A client that has not ended. Dropping the last one stops the writer, also while a panic unwinds.
 struct Working<'a> {
     left: &'a AtomicUsize,
     halt: &'a AtomicBool,
@@ -261,7 +261,7 @@ impl Drop for Working<'_> {
 }
 
 impl Work<'_> {
-    /// Threads whose operations are those of the phase, before all others.
+    /// Number of threads whose operations are those of the phase; they come before all others.
     fn clients(&self) -> usize {
         match self {
             Work::Requests { plan, .. } => plan.clients(),
@@ -269,7 +269,7 @@ impl Work<'_> {
         }
     }
 
-    /// A number of operations that all began in the warm-up: a mistake in the spec that would look like an engine that did nothing.
+    /// Fails if all operations began in the warm-up: a mistake in the spec that would look like an idle engine.
     fn check(&self, measured: u64) -> Outcome<()> {
         match self {
             Work::Requests { count, seconds, warm_up, .. } if *warm_up > 0.0 && seconds.is_infinite() && measured == 0 => {

@@ -1,4 +1,4 @@
-//! Replays a trace: one client does what the lines say.
+//! Replays a trace: one client executes its lines.
 
 use super::client::{Client, Schedule};
 use super::gauge::Gauge;
@@ -24,7 +24,7 @@ fn kind(action: Action) -> (usize, Operation, usize) {
     }
 }
 
-/// Opens a trace. What somebody adds meanwhile is not read: there would be no end of it.
+/// Opens a trace. Lines that are appended meanwhile are not read: there might be no end of them.
 fn open(path: &Path) -> Outcome<BufReader<Take<File>>> {
     let wrong = |what: &dyn std::fmt::Display| Failure::from(format!("{}: {what}", path.display()));
     // Looked at before, because the opening of a pipe waits for somebody who writes.
@@ -36,10 +36,10 @@ fn open(path: &Path) -> Outcome<BufReader<Take<File>>> {
     Ok(BufReader::with_capacity(1 << 20, file.take(metadata.len())))
 }
 
-/// Reads the whole trace, so that nothing that is wrong with it comes up in the middle of the measurement.
+/// Reads the whole trace, so that errors in it do not come up in the middle of the measurement.
 ///
 /// # Errors
-/// What is wrong, with file and line.
+/// The error in the trace, with file and line.
 pub(super) fn contents(path: &Path, pace: Pace, families: usize) -> Outcome<Contents> {
     let name = path.display();
     let contents = Contents::of(open(path)?).map_err(|error| format!("{name}: {error}"))?;
@@ -56,14 +56,14 @@ pub(super) fn contents(path: &Path, pace: Pace, families: usize) -> Outcome<Cont
 pub(super) struct Script<'a> {
     pub path: &'a Path,
     pub contents: Contents,
-    /// Has its largest value.
+    /// Pool of values up to the largest of the trace.
     pub pool: ValuePool,
 }
 
-/// Does what the trace says. Lines are read between operations: that is no part of a latency, but of the time that the phase takes.
+/// Executes the trace. Lines are read between operations: reading counts in no latency, but in the time of the phase.
 ///
 /// # Errors
-/// The first failure of the session, and a trace that is not what it was when its contents were read.
+/// The first failure of the session, and a trace that changed since its contents were read.
 pub(super) fn replay<S: Session>(script: &Script<'_>, session: S, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
     let Script { path, contents, pool } = script;
     let mut trace = Trace::new(open(path)?);
@@ -97,7 +97,7 @@ mod tests {
     use sinterdb::clock::SystemClock;
     use std::sync::atomic::AtomicBool;
 
-    /// Replays what the trace became after its contents were read: operations, and the failure.
+    /// Replays a trace that changed from `before` to `after` once its contents were read. Returns operations and the failure.
     fn changed(before: &str, after: &str) -> (u64, Option<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace.txt");

@@ -19,12 +19,12 @@ pub(crate) enum Operation {
     Delete,
     ReadModifyWrite,
     Scan,
-    /// A server is sent the command of a template.
+    /// Sends a server the command of a template.
     Command,
 }
 
 impl Operation {
-    /// By its name in a mix; `None` if there is none.
+    /// The operation with this name in a mix; `None` if there is none.
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "get" => Operation::Get,
@@ -46,9 +46,9 @@ impl Operation {
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// One of the workload's.
+    /// A loaded key.
     Loaded(u64),
-    /// One that was not there at first, next to one of the workload's.
+    /// An inserted key, next to a loaded one.
     Inserted { neighbour: u64, number: u64 },
 }
 
@@ -68,11 +68,11 @@ pub(crate) struct Request {
 /// An operation of a mix.
 #[derive(Debug)]
 struct Row {
-    /// The sum of the weights up to here.
+    /// Cumulative weight, this row included.
     upto: f64,
     mix: usize,
     operation: Operation,
-    /// The operation as the mix has it.
+    /// Name of the operation in the mix.
     asks: String,
     name: String,
 }
@@ -157,7 +157,7 @@ impl Plan {
         self.writer
     }
 
-    /// How many threads make requests.
+    /// Number of threads that make requests.
     pub fn threads(&self) -> usize {
         self.clients() + usize::from(self.writer.is_some())
     }
@@ -167,12 +167,12 @@ impl Plan {
         self.rows.iter().map(|row| row.name.as_str())
     }
 
-    /// The operation of each kind, as its mix has it.
+    /// Operation of each kind, by its name in the mix.
     pub fn operations(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|row| row.asks.as_str())
     }
 
-    /// The generator of what a thread's commands bring beside keys and values.
+    /// Generator of the members and scores in a thread's commands.
     pub fn holes(&self, thread: usize) -> Xoshiro256PlusPlus {
         Xoshiro256PlusPlus::stream(self.seed, stream(self.phase, HOLES, thread as u64))
     }
@@ -212,8 +212,8 @@ impl Plan {
 /// Number of the stream of [`Plan::holes`].
 const HOLES: u64 = (1 << 20) - 1;
 
-/// A stream of a thread in a phase. There is room for 2^20 mixes and threads each: stream 0 chooses operations and sizes, stream `i + 1`
-/// the keys of mix `i`.
+/// Number of a random stream of a thread in a phase, for up to 2^20 mixes and threads each: stream 0 chooses operations and sizes, stream
+/// `i + 1` the keys of mix `i`.
 fn stream(phase: u64, number: u64, thread: u64) -> u64 {
     phase << 40 | number << 20 | thread
 }
@@ -247,9 +247,10 @@ fn source(distribution: Distribution, count: u64, of: [u64; 3]) -> Source {
     Source::Drawn(match distribution {
         Distribution::Sequential => Draw::Sequential,
         Distribution::Uniform => Draw::Uniform,
-        // One hash after the other: repeats have neighbouring seeds, and in a sum the next phase of one would be that of the next.
+        // Hashed one after the other: repeats have neighbouring seeds, and with a sum the next phase of one repeat would equal a phase of
+        // the next.
         Distribution::Unique => Draw::Unique(Permutation::new(count, of.into_iter().fold(1, |key, part| scramble(key ^ scramble(part))))),
-        // The same permutation in all phases: what is popular stays popular.
+        // One permutation in all phases: popular keys stay popular.
         Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, scramble(!of[0]))),
         Distribution::Exponential(0.0) => Draw::Uniform,
         Distribution::Exponential(range) => Draw::Exponential(range),
@@ -329,7 +330,7 @@ impl Requests<'_> {
         self.inserted(mix, nth)
     }
 
-    /// The nth key that this thread inserts for a mix. No other thread, mix or phase has its number.
+    /// The nth key that this thread inserts for a mix. Its number is unique among threads, mixes and phases.
     fn inserted(&self, mix: usize, nth: u64) -> Key {
         let Plan { places, clients, first_insert, seed, .. } = self.plan;
         let number = first_insert + (nth * clients + self.thread) * places.len() as u64 + mix as u64;

@@ -1,4 +1,4 @@
-//! Reads everything once a second, on a thread of its own, and says on stderr how far the phase is.
+//! Reads all figures once a second, on a thread of its own, and prints the progress of the phase on stderr.
 
 use super::books::Books;
 use super::gauge::{self, Gauge, Latencies};
@@ -13,26 +13,26 @@ use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How much there is to do.
+/// Amount of work of a phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Amount {
     /// Operations of all threads.
     Operations(u64),
     /// Seconds.
     Seconds(f64),
-    /// One call that says nothing before it returns.
+    /// One call, without progress before it returns.
     Call,
 }
 
 impl Amount {
-    /// Says on stderr how far a phase is, in which so many operations were done and so much time has passed.
+    /// Prints the progress of a phase on stderr, after `operations` operations and `nanoseconds`.
     pub fn tell(self, phase: &str, operations: u64, nanoseconds: u64) {
         let (done, total) = match self {
             Amount::Operations(total) => (operations, total),
             Amount::Seconds(total) => (nanoseconds / SECOND_NS, total.ceil() as u64),
             Amount::Call => (0, 1),
         };
-        // Nobody listens, perhaps.
+        // Perhaps nobody reads stderr.
         let _ = writeln!(std::io::stderr(), "phase {phase} {}/{total}", done.min(total));
     }
 }
@@ -47,7 +47,7 @@ pub(super) struct Sampler<'a, T> {
     pub clock: &'a SystemClock,
 }
 
-/// One look at everything.
+/// All figures at one moment.
 pub(super) struct Reading {
     at_ns: u64,
     operations: u64,
@@ -57,14 +57,14 @@ pub(super) struct Reading {
 }
 
 impl<T: Target> Sampler<'_, T> {
-    /// The first look, before the work begins.
+    /// The first reading, before the work begins.
     pub fn begin(&self) -> Reading {
         let reading = self.read(None);
         self.tell(reading.at_ns);
         reading
     }
 
-    /// Reads until `ended`, at whose raising the thread should be unparked: one entry per second, the last one shorter.
+    /// Reads until `ended` is raised, whose raiser should unpark the thread: one entry per second, the last one shorter.
     pub fn run(&self, start: Reading, ended: &AtomicBool) -> Vec<Second> {
         let (start_ns, mut before, mut series) = (start.at_ns, start, Vec::new());
         loop {
@@ -93,7 +93,7 @@ impl<T: Target> Sampler<'_, T> {
             operations: gauge::operations(self.gauges),
             latencies: Latencies::everything(self.gauges),
             process,
-            // A target that fails says so at the end of the phase; the series is not worth ending it for.
+            // A failing target reports it at the end of the phase; the series is not worth ending the phase for.
             figures: figures.unwrap_or_else(|_| before.map_or_else(Figures::default, |before| before.figures.clone())),
         }
     }

@@ -1,4 +1,4 @@
-//! A runner: the program around a run. It reads one spec, does it, and prints one record.
+//! A runner: the program around a run. It reads one spec, executes it, and prints one record.
 
 use crate::run::{RunRecord, RunSpec};
 use crate::target::Outcome;
@@ -40,7 +40,7 @@ pub fn serve(program: &str, engines: &[&str], run: impl FnOnce(&RunSpec, &Atomic
     }
 }
 
-/// Reads a spec and looks for what is wrong with it.
+/// Reads and validates a spec.
 fn read_spec(mut input: impl Read, engines: &[&str]) -> Result<RunSpec, String> {
     let mut text = String::new();
     input.read_to_string(&mut text).map_err(|error| format!("spec: {error}"))?;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// SinterDB. Settings are read as an OPTIONS file would be: what they leave out has SinterDB's default.
+/// SinterDB. Settings are read as from an OPTIONS file: missing ones have SinterDB's defaults.
 #[derive(Debug, Clone, Copy)]
 pub struct SinterEngine;
 
@@ -41,11 +41,11 @@ impl Engine for SinterEngine {
     }
 }
 
-/// Drives up to this size are kept in memory, bytes: on a file, its pages cost three tenths of a run's processor time.
+/// Largest drive that is kept in memory, bytes: in a file, its pages cost three tenths of a run's processor time.
 const IN_MEMORY: u64 = 2 << 30;
 
-/// An empty volume on a new emulated drive. With `background` a thread resets and collects: where the engine has none, nothing is done
-/// beside it, and runs repeat exactly.
+/// An empty volume on a new emulated drive. With `background` a thread resets and collects; without, as for an engine without threads,
+/// nothing is done beside the engine and runs repeat exactly.
 fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc<ZonedStore>> {
     let ZonesSpec { zones, zone_bytes, zone_capacity, max_active, allocation, reset, collector, fallback, tells } = spec;
     let named = |what: &str, name: &str| format!("engine.zones.{what}: there is no {name:?}");
@@ -69,7 +69,7 @@ fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc
     Ok(Arc::new(ZonedStore::format(Arc::new(drive), VolumeId(*b"emulated for lab"), options)?))
 }
 
-/// Puts the directories of the spec's tiers into the settings, which have none of themselves; those that are to be slow, and how slow.
+/// Puts the directories of the spec's tiers into the settings, which have none of their own. Returns the slow tiers with their models.
 fn tiers(spec: &EngineSpec, database: &mut DbSettings) -> Outcome<BTreeMap<Temperature, Medium>> {
     let (mut paths, mut slow) = (BTreeMap::new(), BTreeMap::new());
     for TierSpec { temperature, directory, model } in &spec.tiers {
@@ -87,7 +87,7 @@ fn tiers(spec: &EngineSpec, database: &mut DbSettings) -> Outcome<BTreeMap<Tempe
     Ok(slow)
 }
 
-/// The setting of each family, as a settings file would have it.
+/// Compression setting of each family, as in a settings file.
 fn compression(db: &Db) -> Outcome<BTreeMap<String, String>> {
     let text = |settings: &str| settings.lines().find_map(|line| line.strip_prefix("compression = ")).unwrap_or_default().replace('"', "");
     let families = db.families().into_iter();
@@ -165,7 +165,7 @@ mod tests {
         opened.target.close().unwrap();
     }
 
-    /// All files lie on the drive, and what became of them there is among the figures.
+    /// All files lie on the drive, and its figures are in the record.
     #[test]
     fn zones_are_those_of_the_spec() {
         let directory = tempfile::tempdir().unwrap();

@@ -88,7 +88,7 @@ fn phase(name: &str, mixes: Vec<Mix>, operations: u64, threads: usize) -> Phase 
     }
 }
 
-/// A thousand keys of 16 bytes with values of 100, loaded in random order, and phases behind that.
+/// A thousand keys of 16 bytes with values of 100, loaded in random order, followed by `phases`.
 fn workload(phases: impl IntoIterator<Item = Phase>) -> crate::run::Workload {
     let load = Phase { name: "load".into(), kind: PhaseKind::Load { order: Order::Random, threads: 2 } };
     crate::run::Workload {
@@ -142,7 +142,7 @@ fn live_keys_are_counted_without_being_watched() {
         assert_eq!(record.phases[2].space.live_keys, Some(there), "{distribution:?}");
         assert_eq!(record.phases[2].space.live_user_bytes, Some(there * 116), "{distribution:?}");
     }
-    // Of several threads it is exact as long as nothing is deleted.
+    // With several threads the count is exact as long as nothing is deleted.
     let grow = mix("all", Distribution::Latest(0.9), &[("insert", 1.0), ("put", 1.0)]);
     let (record, model) = run(workload([phase("grow", vec![grow], 3000, 3)]));
     assert_eq!(record.phases[1].space.live_keys, Some(model.read().len() as u64));
@@ -296,7 +296,7 @@ fn an_engine_without_an_account_has_that_of_the_process() {
     assert!(written.by_cause.iter().all(|line| line.cause == "process"), "{written:?}");
 }
 
-/// Each tier has a directory of the run's own, which is part of the store and gone behind it.
+/// Each tier has a directory of the run's own, which counts as part of the store and is removed at the end.
 #[test]
 fn tiers_have_directories_that_count() {
     let (fast, slow) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -347,7 +347,7 @@ fn failures_are_in_the_record() {
     assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
 }
 
-/// A medium that is full is told from everything else that ends a run.
+/// A full medium is distinguished from every other failure.
 #[test]
 fn a_medium_can_be_full() {
     let directory = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ impl Gate<'_> {
     }
 }
 
-/// Does `work` on a thread of each builder. What comes behind [`Gate::pass`] begins on all together, at the moment that `now` gives. The
+/// Does `work` on a thread of each builder. Work after [`Gate::pass`] begins on all threads together, at the moment that `now` gives. The
 /// first thread that fails raises `halt`, which ends the others soon; all are waited for.
 ///
 /// # Errors
@@ -44,7 +44,7 @@ pub(super) fn together<T: Send>(
         outcome
     };
     thread::scope(|scope| {
-        // Let go without a moment when this returns early: those that wait already go home.
+        // Dropped without a moment when this returns early: waiting threads then end at once.
         let mut moment = opened.write().unwrap_or_else(PoisonError::into_inner);
         let mut handles = Vec::new();
         for (thread, builder) in builders.enumerate() {
@@ -61,8 +61,8 @@ pub(super) fn together<T: Send>(
     })
 }
 
-/// Does something that may panic; then its message is the failure. What the panic left half done must not be looked at again, except
-/// counters that are whole at any moment.
+/// Calls `work`, and turns a panic into a failure with its message. Data left half done by a panic must not be read again, except counters
+/// that are whole at any moment.
 pub(super) fn caught<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }

@@ -1,4 +1,4 @@
-//! redis-benchmark in the place of the laboratory's client: what others measure with.
+//! redis-benchmark in the place of the laboratory's client: the usual instrument of others.
 
 use super::child::{Server, last_said};
 use crate::run::{PhaseKind, RunSpec, ValueSize};
@@ -22,11 +22,11 @@ pub(super) struct Said {
     pub per_second: f64,
 }
 
-/// Lets `program` do a phase; `None` if it was stopped, or there is nothing for it to do. What it prints lies in the directory of the run
+/// Lets `program` do a phase; `None` if it was stopped, or there is nothing for it to do. Its output lies in the directory of the run
 /// meanwhile, and it ends with the server whatever becomes of this process.
 ///
 /// # Errors
-/// A program that cannot be started, fails, or says nothing that is understood.
+/// A program that cannot be started, fails, or prints no rate.
 pub(super) fn ask(program: &Path, spec: &RunSpec, phase: &PhaseKind, server: &Server, stop: &AtomicBool) -> Outcome<Option<Said>> {
     let Some((arguments, operations)) = arguments(spec, phase, server.address()) else { return Ok(None) };
     let name = program.display();
@@ -72,7 +72,7 @@ fn arguments(spec: &RunSpec, phase: &PhaseKind, address: SocketAddr) -> Option<(
     Some((all.collect(), *operations))
 }
 
-/// The requests per second of its table: the second column, which newer versions have a head for.
+/// Reads the requests per second from the table of redis-benchmark: the second column; newer versions print a head, too.
 fn rate(text: &str) -> Option<f64> {
     let columns = text.lines().filter_map(|line| line.split(',').nth(1));
     columns.filter_map(|column| column.trim().trim_matches('"').parse::<f64>().ok()).find(|rate| rate.is_finite() && *rate > 0.0)

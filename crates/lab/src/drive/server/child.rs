@@ -1,4 +1,4 @@
-//! The server of a run: a child process in a group of its own, so that the end of the run is the end of everything that it started.
+//! The server of a run: a child process in a group of its own, so that all its processes end with the run.
 
 use super::field;
 use super::line::Line;
@@ -28,7 +28,7 @@ const DATA: &str = "data";
 const LOG: &str = "server.log";
 const GROUP: &str = "server.group";
 
-/// A server that answers. It ends when this is dropped.
+/// A running server that answers. Dropping it ends the server.
 pub(super) struct Server {
     child: Child,
     address: SocketAddr,
@@ -79,7 +79,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether it answers. Another server may listen there, if it was faster.
+    /// Whether the server answers. Another server may listen at the address, if it was faster.
     fn answers(&self, stop: &AtomicBool) -> Outcome<bool> {
         let said = Line::connect(self.address, stop).and_then(|mut line| {
             line.ping()?;
@@ -120,7 +120,7 @@ impl Server {
     }
 }
 
-/// The last line of what a program said, to be told behind its failure.
+/// The last line of a program's output, to follow its failure.
 pub(super) fn last_said(log: &Path) -> String {
     let said = fs::read(log).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
@@ -136,8 +136,8 @@ impl Drop for Server {
     }
 }
 
-/// Ends the server that a process left behind which was killed: the group that is noted in the directory of its run. Not if the number
-/// has become another process's: a server works in that directory, or below.
+/// Ends the server left behind by a killed process: the group noted in the directory of its run. Not if the number now belongs to another
+/// process: a server works in that directory, or below.
 pub fn end_left(directory: &Path) {
     let noted = fs::read_to_string(directory.join(GROUP)).ok();
     let home = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
@@ -147,7 +147,7 @@ pub fn end_left(directory: &Path) {
     }
 }
 
-/// Ends a group at once: a server, and what it forked to write its data. What is in its directory is removed anyway.
+/// Kills a process group: a server, and its forks that write its data. Its directory is removed anyway.
 fn end(process: u32) {
     // Group 0 would be ours, and 1 everybody's.
     if let Some(group) = i32::try_from(process).ok().filter(|group| *group > 1) {
@@ -155,7 +155,7 @@ fn end(process: u32) {
     }
 }
 
-/// An address at which nobody listens. Another process may take it before the server does, which then says so.
+/// A free address. Another process may take it before the server does, which then fails to start.
 fn free_address() -> Outcome<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
@@ -215,7 +215,7 @@ mod tests {
         assert!(said.to_string().starts_with("/nowhere/server: "), "{said}");
     }
 
-    /// Whoever took the address before the server did is not the one to be measured.
+    /// Another server that took the address first must not be measured.
     #[test]
     fn another_server_at_the_address_is_a_failure() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -1,6 +1,7 @@
-//! The client: one thread, which asks a server over many connections and counts the replies. It is meant to be lighter than any server:
-//! requests are bytes in one buffer per connection, replies are looked at only as far as it takes to find their ends, and nothing is
-//! allocated once the buffers are as large as they will be.
+//! The client: one thread, which sends requests to a server over many connections and counts the replies. It is meant to be lighter than
+//! any server:
+//! requests are bytes in one buffer per connection, replies are parsed only as far as it takes to find their ends, and nothing is
+//! allocated once the buffers have grown.
 //!
 //! A connection sends as many requests at once as the pipeline is deep, and the next ones when all of their replies are there. The latency
 //! of each counts from the moment at which the first of them was sent, as redis-benchmark counts it.
@@ -24,7 +25,7 @@ use std::time::Duration;
 /// Interval between checks of the stop flag when no reply comes.
 const LOOK: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1024;
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ: usize = 256 << 10;
 
 /// A client of a server: connections, requests and their limits.
@@ -40,7 +41,7 @@ pub(super) struct Client<'a> {
     pub stop: &'a AtomicBool,
     /// Requests of all connections.
     pub count: u64,
-    /// Seconds in which requests begin, and those of them that are warm-up.
+    /// Seconds in which requests begin, and the part of them that is warm-up.
     pub seconds: f64,
     pub warm_up: f64,
     /// Checks without a reply after which the client gives up ([`LOOKS`](super::line::LOOKS)).
@@ -50,17 +51,17 @@ pub(super) struct Client<'a> {
 /// End of the warm-up and CPU time of a client that ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ran {
-    /// When the warm-up ended.
+    /// End of the warm-up, on the clock.
     pub warm_ns: u64,
-    /// CPU time of the client's thread since then.
+    /// CPU time of the client's thread after the warm-up, seconds.
     pub cpu_seconds: f64,
 }
 
 impl Client<'_> {
-    /// Asks until all is answered that is to be asked, or `stop` is raised.
+    /// Makes all requests and reads their replies, unless `stop` is raised.
     ///
     /// # Errors
-    /// A server that cannot be reached, goes away, does not answer, or answers with an error.
+    /// A server that cannot be reached, closes the connection, does not answer, or answers with an error.
     pub fn run(&self) -> Outcome<Ran> {
         let mut poll = Poll::new()?;
         let open = |token| Connection::open(self.address, token, poll.registry());
@@ -115,11 +116,11 @@ fn cpu_seconds() -> Outcome<f64> {
 struct Asked {
     kind: usize,
     command: &'static Command,
-    /// Bytes of its arguments: keys, members and values.
+    /// Bytes of the arguments: keys, members and values.
     bytes: usize,
 }
 
-/// Makes requests.
+/// Draws requests and writes their bytes.
 struct Asker<'a> {
     requests: Requests<'a>,
     writer: Writer<'a>,
@@ -145,12 +146,12 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// How many requests begin now.
+    /// Number of requests that a connection sends now.
     fn due(&self, now: u64) -> u64 {
         if now < self.end_ns { self.pipeline.min(self.left) } else { 0 }
     }
 
-    /// The bytes of the next request.
+    /// Adds the bytes of the next request to `out`.
     #[inline]
     fn add(&mut self, out: &mut Vec<u8>) -> Outcome<Asked> {
         self.left -= 1;
@@ -164,7 +165,7 @@ impl<'a> Asker<'a> {
 
 struct Connection {
     stream: TcpStream,
-    /// Requests, and how much of them was sent.
+    /// Bytes of the requests, and the number of them that were sent.
     out: Vec<u8>,
     sent: usize,
     /// The requests in `out`, and how many of them were answered.
@@ -190,7 +191,7 @@ impl Connection {
         self.answered == self.asked.len()
     }
 
-    /// Sends the next requests, all others being answered; false if there are none.
+    /// Sends the next requests when all others are answered; false if there are none.
     fn begin(&mut self, asker: &mut Asker<'_>, now: u64) -> Outcome<bool> {
         self.out.clear();
         self.asked.clear();
@@ -215,7 +216,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what there is, and the end of it if the server `closed` the connection. When the last request is answered: the time.
+    /// Reads available bytes, and the end of the stream if the server `closed` the connection. Returns the time if the last request was
+    /// answered.
     fn receive(&mut self, buffer: &mut [u8], closed: bool, client: &Client<'_>) -> Outcome<Option<u64>> {
         loop {
             let count = match self.stream.read(buffer) {
@@ -237,7 +239,7 @@ impl Connection {
             if self.is_idle() {
                 return Ok(Some(now));
             }
-            // There was no more (epoll(7)): what comes later is told anew. An end that was told already is not.
+            // The socket is empty (epoll(7)): later bytes are reported anew. An end that was reported already is not.
             if count < buffer.len() && !closed {
                 return Ok(None);
             }

@@ -1,10 +1,10 @@
-//! The bytes of commands, made of templates: all that does not change from one request to the next is one piece.
+//! The bytes of commands, made from templates: bytes that do not change from one request to the next are one piece.
 
 use crate::run::{Argument, Command, member, template};
 use crate::target::Outcome;
 use crate::workload::{KeyCoder, Values, Xoshiro256PlusPlus};
 
-/// Scores are numbers from here to ten times of it, so that all have as many digits.
+/// Smallest score; scores are below ten times of it, so that all have equally many digits.
 const LEAST_SCORE: u64 = 100_000;
 /// Digits at the end of a member.
 const DIGITS: usize = 12;
@@ -20,7 +20,7 @@ enum Piece {
     Value,
     /// The digits of a score.
     Score,
-    /// The digits of one of so many members.
+    /// The digits of one of this many members.
     Member(u64),
 }
 
@@ -29,13 +29,13 @@ enum Piece {
 pub(super) struct Words {
     pub command: &'static Command,
     pieces: Vec<Piece>,
-    /// Bytes of all arguments but values, and how many values there are.
+    /// Bytes of all arguments except values, and the number of values.
     bytes: usize,
     values: usize,
 }
 
 impl Words {
-    /// The command of an operation of a mix, for keys of a size.
+    /// The command of an operation of a mix, for keys of `key_size` bytes.
     ///
     /// # Errors
     /// Operations that servers do not have.
@@ -62,7 +62,7 @@ impl Words {
         Ok(words)
     }
 
-    /// Adds an argument of so many bytes: a text, and what fills the rest.
+    /// Adds an argument of `length` bytes: a text, and the piece that fills the rest.
     fn argument(&mut self, text: &str, length: usize, rest: Option<Piece>) {
         self.text(&format!("${length}\r\n{text}"));
         self.pieces.extend(rest);
@@ -79,13 +79,13 @@ impl Words {
     }
 }
 
-/// Writes commands: what fills their holes.
+/// Writes commands: values, scores and members for their holes.
 pub(super) struct Writer<'a> {
     values: Values<'a>,
     holes: Xoshiro256PlusPlus,
     coder: KeyCoder,
     key: Vec<u8>,
-    /// The size of the last value, and the head of one of that size.
+    /// Size of the last value, and the head for that size.
     size: usize,
     head: Vec<u8>,
 }
@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         Writer { values, holes, coder, key: coder.buffer(), size: 0, head: head(0) }
     }
 
-    /// Adds a command at key `number` with values of `size` bytes; the bytes of its arguments.
+    /// Adds a command for key `number` with values of `size` bytes to `out`. Returns the bytes of its arguments.
     #[inline]
     pub fn write(&mut self, words: &Words, number: u64, size: usize, out: &mut Vec<u8>) -> usize {
         self.coder.write(number, &mut self.key);
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The head of a value of a size.
+/// The head of a value of `size` bytes.
 fn head(size: usize) -> Vec<u8> {
     format!("${size}\r\n").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! A connection on which one thing at a time is asked.
+//! A connection for one request at a time.
 
 use super::replies::LONGEST_VALUE;
 use crate::target::Outcome;
@@ -7,14 +7,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a connection that waits looks whether it should stop.
+/// Interval between checks of the stop flag while a connection waits.
 const LOOK: Duration = Duration::from_millis(100);
-/// A server that sends nothing for so many of these never will: ten minutes.
+/// Checks without a byte from the server after which a connection gives up: ten minutes.
 pub(super) const LOOKS: u32 = 6000;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const PONG: &[u8] = b"+PONG";
 const INFO: &[u8] = b"*1\r\n$4\r\nINFO\r\n";
-/// Longer lines are no replies of a server.
+/// Longest line of a reply, bytes.
 const LONGEST_LINE: usize = 64 << 10;
 
 /// A connection.
@@ -35,7 +35,7 @@ impl<'a> Line<'a> {
         Ok(Line { stream, stop, looks: LOOKS, read: Vec::new() })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends PING and waits for the reply.
     pub fn ping(&mut self) -> Outcome<()> {
         self.stream.write_all(PING)?;
         match self.line()? {
@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// All that the server says of itself: `name:value`, a line each.
+    /// Sends INFO and returns the reply: `name:value`, a line each.
     pub fn info(&mut self) -> Outcome<String> {
         self.stream.write_all(INFO)?;
         let head = self.line()?;

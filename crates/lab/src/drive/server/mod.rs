@@ -1,6 +1,6 @@
-//! A run of a server: it is started as a child process (`child`), asked by one light client (`client`, which sends `commands` and reads
+//! A run of a server: it is started as a child process (`child`), loaded by one light client (`client`, which sends `commands` and reads
 //! `replies`) or by redis-benchmark (`benchmark`), and watched from outside (`watch`), so that all servers are measured with the same
-//! instruments whatever they say of themselves. `line` is a connection for one question at a time.
+//! instruments whatever they report. `line` is a connection for one request at a time.
 
 mod benchmark;
 mod child;
@@ -40,7 +40,7 @@ const REST_NS: u64 = 500_000_000;
 const REST_CPU_SECONDS: f64 = 0.05;
 /// Time in which a server must come to rest, nanoseconds.
 const PATIENCE_NS: u64 = 600_000_000_000;
-/// Each look costs the server the time in which the kernel walks its page tables.
+/// Interval between looks at a server that comes to rest; each costs it the time in which the kernel walks its page tables.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Fields of INFO that are kept if they are numbers: rewrites, forks, sizes of log and tables.
@@ -58,12 +58,12 @@ const KEPT: [&str; 12] = [
     "used_memory_peak",
     TABLES,
 ];
-/// Seconds of Redis's last rewrite; -1 before the first, which is no count.
+/// Field with the seconds of Redis's last rewrite; -1 before the first, which is no count.
 const REWRITTEN: &str = "aof_last_rewrite_time_sec";
 /// Bytes of SinterDB's tables, which were flushed out of the log.
 const TABLES: &str = "table_bytes";
 
-/// Does what a spec of a server says. As [`execute`](super::execute()) for engines.
+/// Executes a spec of a server, as [`execute`](super::execute()) does for engines.
 pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock: SystemClock, record: &mut RunRecord) -> Outcome<()> {
     let directory = Directory::below("medium", &spec.medium.directory)?;
     record.machine = Machine::here(&directory.path);
@@ -90,7 +90,7 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
     Ok(())
 }
 
-/// Name and version, from what the server says.
+/// Name and version of the server, from its INFO.
 fn version(engine: &str, info: &str) -> String {
     let known = [("sinterdb_version", "sinterdb"), ("valkey_version", "valkey"), ("redis_version", REDIS)];
     let found = known.into_iter().find_map(|(name, product)| Some(format!("{product} {}", field(info, name)?)));
@@ -102,7 +102,7 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
-/// The numbers of [`KEPT`].
+/// Fields of [`KEPT`] that are numbers.
 fn kept(info: &str) -> BTreeMap<String, u64> {
     let fields = info.lines().filter_map(|line| line.trim().split_once(':'));
     let kept = fields.filter(|(name, _)| KEPT.contains(name));
@@ -138,7 +138,7 @@ enum Done {
 }
 
 impl Run<'_> {
-    /// Does phase `index`, which must be there; `None` if it was stopped.
+    /// Runs phase `index`, which must exist; `None` if it was stopped.
     fn phase(&mut self, index: usize) -> Outcome<Option<PhaseRecord>> {
         let phase = &self.spec.workload.phases[index];
         let RunSpec { workload, engine, seed, .. } = self.spec;
@@ -232,7 +232,7 @@ impl Run<'_> {
         client.run().map(Done::Asked)
     }
 
-    /// Waits until the server does nothing any more: no rewrite, no merge. The watch looks on, so the last of its looks are at rest.
+    /// Waits until the server is at rest: no rewrite, no merge. The watch goes on, so that its last readings are at rest.
     fn rest(&self) -> Outcome<Done> {
         let look = || (self.clock.monotonic_ns(), Process::of(self.server.process()));
         let (start_ns, mut process) = look();
@@ -256,7 +256,7 @@ impl Run<'_> {
         Ok(Done::Stopped)
     }
 
-    /// Puts what redis-benchmark says into the record; the bytes that it wrote. Its values are all one, so that there are no others.
+    /// Puts the result of redis-benchmark into the record. Returns the bytes that it wrote; all its values have one size.
     fn benchmarked(&self, said: Said, kind: &PhaseKind, record: &mut PhaseRecord) -> u64 {
         (record.operations, record.seconds) = (said.operations, said.operations as f64 / said.per_second);
         let puts = matches!(kind, PhaseKind::Run { mixes, .. } if mixes.iter().any(|mix| mix.operations.contains_key("put")));
@@ -282,7 +282,7 @@ impl Run<'_> {
         record.medium_read_bytes = Some(process.medium_read_bytes.saturating_sub(before.medium_read_bytes));
         record.space = Space::of(&figures, self.alive.keys(), self.alive.bytes(self.spec.workload.key_size));
         let peak = series.iter().map(|second| second.proportional_bytes).fold(process.proportional_bytes, u64::max);
-        // Of a parent and its fork: what both have counts once.
+        // Memory shared by a parent and its fork counts once.
         record.memory = Memory { peak_resident_bytes: peak, resident_bytes: process.resident_bytes, ..Memory::default() };
         record.proportional_bytes = process.proportional_bytes;
         record.cpu_seconds = (process.cpu_seconds - before.cpu_seconds).max(0.0);

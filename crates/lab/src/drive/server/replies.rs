@@ -1,29 +1,29 @@
-//! Replies, as far as a load has to know them: where each ends, and whether it is an error or a value.
+//! Parses replies as far as a load needs: the end of each, and whether it is an error or a value.
 
 use crate::target::Outcome;
 
-/// Longer values are no replies of a server: Redis's own limit.
+/// Longest value of a reply, bytes: Redis's own limit.
 pub(super) const LONGEST_VALUE: usize = 512 << 20;
-/// Heads of replies, and errors, are shorter.
+/// Longest head of a reply, or error, bytes.
 const LONGEST_LINE: usize = 64 << 10;
 
 /// A reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply<'a> {
-    /// Done, or a number.
+    /// A status, or a number.
     Done,
-    /// A value, or several, of so many bytes.
+    /// A value, or several, with their bytes.
     Value(usize),
-    /// There is no such key, or nothing in it.
+    /// No such key, or nothing in it.
     Nothing,
-    /// An error, with what it says.
+    /// An error with its text.
     Error(&'a [u8]),
 }
 
 /// Reads the replies of a connection (RESP2), in whatever pieces they come.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// The head of a reply that has not ended yet.
+    /// Head of an unfinished reply.
     line: Vec<u8>,
     /// Bytes of a value, and of the end of its line, that are still to come.
     left: usize,
@@ -38,7 +38,7 @@ impl Replies {
     /// Calls `seen` with each reply that ends in `bytes`.
     ///
     /// # Errors
-    /// What is no reply; failures of `seen`.
+    /// Bytes that are no reply; failures of `seen`.
     pub fn read(&mut self, mut bytes: &[u8], seen: &mut impl FnMut(Reply<'_>) -> Outcome<()>) -> Outcome<()> {
         while !bytes.is_empty() {
             if self.left > 0 {
@@ -85,7 +85,7 @@ impl Replies {
             }
             b'*' => match number().and_then(|count| u64::try_from(count).ok()).ok_or_else(strange)? {
                 0 => self.ended(Reply::Nothing, seen),
-                // An array that is a member makes way for its own.
+                // A nested array is replaced by its members.
                 count => {
                     self.open = self.open.saturating_sub(1).checked_add(count).ok_or_else(strange)?;
                     Ok(())

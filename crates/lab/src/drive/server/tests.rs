@@ -1,4 +1,4 @@
-//! The client against a server that is made up, and whole runs of a real one.
+//! Tests of the client against an invented server, and whole runs of a real one.
 
 use super::*;
 use crate::drive::{SinterEngine, execute};
@@ -64,7 +64,7 @@ fn spec(directory: &Path, settings: &[(&str, &str)], server: ServerSpec, phases:
     }
 }
 
-/// Takes one connection after the other and answers each piece of `length` bytes with `reply`, up to `most` of them.
+/// A server that takes one connection after the other and answers each piece of `length` bytes with `reply`, up to `most` of them.
 fn made_up(length: usize, reply: &'static str, most: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -157,7 +157,7 @@ fn what_a_server_says_of_itself_is_read() {
     assert!(is_shortened(&kept("aof_last_rewrite_time_sec:0\r\n")) && is_shortened(&kept("table_bytes:5\r\n")));
 }
 
-/// Whether there is a Redis to start; says so if not.
+/// Whether there is a Redis to start; prints a note if not.
 fn redis_is_here() -> bool {
     let here = Command::new("redis-server").arg("--version").output().is_ok_and(|output| output.status.success());
     if !here {
@@ -203,7 +203,7 @@ fn a_run_of_redis_has_all_figures_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the run leaves nothing behind");
 }
 
-/// Collections: what is asked for is there, and user bytes are those of all arguments of commands that write.
+/// Commands fill, change and read collections: requested elements exist, and user bytes are those of all arguments of commands that write.
 #[test]
 fn commands_of_a_spec_fill_change_and_read_collections() {
     if !redis_is_here() {

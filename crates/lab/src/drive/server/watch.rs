@@ -1,5 +1,5 @@
-//! Watches a server ten times a second, on a thread of its own, while another one asks it for nothing but PONG: how long the server lets
-//! everybody wait is seen best by a client that wants nothing of it.
+//! Watches a server ten times a second, on a thread of its own, while another thread sends it nothing but PING: waiting times that
+//! everybody has are seen best by a client that needs no work.
 
 use super::line::Line;
 use crate::drive::books::directory_bytes;
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-/// Between two looks.
+/// Interval between readings, nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
-/// Between two PINGs. A stall that is shorter may go unseen.
+/// Interval between PINGs, nanoseconds. A shorter stall may go unseen.
 const PING_NS: u64 = 2_000_000;
-/// Looks after which it is said how far the phase is.
+/// Readings between two reports of progress.
 const TELL: usize = 10;
 
 /// A phase under observation.
@@ -29,7 +29,7 @@ pub(super) struct Watch<'a> {
     pub phase: &'a str,
     pub amount: Amount,
     pub gauges: &'a [Gauge],
-    /// The server's process, where it listens, and where its data lie.
+    /// Process id of the server, its address, and the directory of its data.
     pub process: u32,
     pub address: SocketAddr,
     pub data: &'a Path,
@@ -37,7 +37,7 @@ pub(super) struct Watch<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// One look at everything.
+/// All figures at one moment.
 struct Reading {
     at_ns: u64,
     operations: u64,
@@ -47,14 +47,14 @@ struct Reading {
 }
 
 impl Watch<'_> {
-    /// Calls `work` meanwhile. What was seen: an entry for each look.
+    /// Watches the server while `work` runs. Returns an entry for each reading.
     ///
     /// # Errors
     /// Failures of `work`, threads that cannot be started, a server that does not answer PING.
     pub fn during<R>(&self, work: impl FnOnce() -> Outcome<R>) -> Outcome<(R, Vec<Second>)> {
         let (longest, pinged, ended) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let mut line = Line::connect(self.address, self.stop)?;
-        // Here, for the thread that goes on with it may come to run when much of the work is done.
+        // Read here, because the watching thread may come to run only when much of the work is done.
         let first = self.read();
         thread::scope(|scope| {
             // Raised in this order also while a panic passes: the scope waits for both threads.
@@ -65,7 +65,7 @@ impl Watch<'_> {
             let pinging = Builder::new().spawn_scoped(scope, || self.ping(&mut line, &longest, &pinged)).map_err(start)?;
             let done = work();
             drop(no_more_pings);
-            // The one on its way is waited for, and is in the last look.
+            // The PING on its way is waited for, and counts in the last reading.
             let answered = pinging.join().unwrap_or_else(|panic| Err(panicked(&*panic)));
             ended.store(true, Ordering::Release);
             let series = watching.join().map_err(|panic| panicked(&*panic))?;
@@ -123,7 +123,7 @@ impl Watch<'_> {
 
 fn second(before: &Reading, after: &Reading, start_ns: u64, longest_ping_ns: u64) -> Second {
     let latencies = after.latencies.since(&before.latencies);
-    // What a child of the server used is seen a little later at its parent: it is not less meanwhile.
+    // Figures of an ended child appear a little later at its parent; until then they must not shrink.
     let written = after.process.medium_written_bytes.saturating_sub(before.process.medium_written_bytes);
     Second {
         at: (after.at_ns - start_ns) as f64 / 1e9,
@@ -139,7 +139,7 @@ fn second(before: &Reading, after: &Reading, start_ns: u64, longest_ping_ns: u64
     }
 }
 
-/// Raises a flag when it goes.
+/// Raises a flag when dropped.
 struct Raised<'a>(&'a AtomicBool);
 
 impl Drop for Raised<'_> {
