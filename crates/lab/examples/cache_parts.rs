@@ -1,9 +1,8 @@
 //! Measures the worth of a compressed part of the block cache by share, cache size and skew; prints Markdown tables:
 //! `cargo run --release -p sinter-lab --example cache_parts [directory]`.
 //!
-//! A hundred thousand keys of 1 KB that compress to half, in a tree of one level; one reader. The first table counts, so that it does
-//! not depend on the machine: blocks read from the medium and blocks decompressed, per hundred reads, once the cache is warm. The second
-//! lets
+//! A hundred thousand keys of 1 KB that compress to half, in a tree of one level; one reader. The first table counts, so that it does not
+//! depend on the machine: blocks read from the medium and blocks decompressed, per hundred reads, once the cache is warm. The second lets
 //! `auto` find its share over the same files behind a model of a medium that takes 100 us for each read, and over the page cache.
 
 use sinter_lab::workload::{Distribution, KeyCoder, KeyStream, Permutation, ValuePool, Zipf};

@@ -18,9 +18,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Executes a spec in this process and returns its record. Whatever goes wrong is in the record: complaints about the spec, a
-/// failure or panic of the engine, or `interrupted` after `stop` was raised. Phases that were finished before are in it too. Prints
-/// progress on stderr once a second: `phase NAME done/total`.
+/// Executes a spec in this process and returns its record. Whatever goes wrong is in the record: complaints about the spec, a failure or
+/// panic of the engine, or `interrupted` after `stop` was raised. Phases that were finished before are in it too. Prints progress on stderr
+/// once a second: `phase NAME done/total`.
 ///
 /// For a spec of a server the engine is not used: the server is started and sent the requests.
 pub fn execute<E: Engine>(engine: &E, spec: &RunSpec, stop: &AtomicBool) -> RunRecord {

@@ -14,8 +14,7 @@ pub fn permitted_processors() -> usize {
 }
 
 /// Largest memory limit of a run, bytes: the memory of the machine, or the limit of this process from outside if that is less. Found only
-/// if this
-/// process may be limited to `least` bytes, which it is for a moment.
+/// if this process may be limited to `least` bytes, which it is for a moment.
 ///
 /// # Errors
 /// The reason why limits are not permitted; one line.

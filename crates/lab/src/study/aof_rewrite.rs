@@ -1,6 +1,5 @@
 //! Study 5: the cost of shortening the log for a server that keeps its data in memory, and for one that does not. Bounds of the verdicts
-//! stand in
-//! `claims`, sizes here, settings and workloads in `cells`.
+//! stand in `claims`, sizes here, settings and workloads in `cells`.
 
 mod cells;
 mod claims;

@@ -9,8 +9,7 @@ type Wanted<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 impl Study {
     /// The study reduced to the cells that match `FACTOR=VALUE` choices: several values of a factor are alternatives, several factors must
-    /// all match. Claims
-    /// about cells that are left out are not judged. Without choices the study stays whole.
+    /// all match. Claims about cells that are left out are not judged. Without choices the study stays whole.
     ///
     /// # Errors
     /// Factors and values that no cell has that runs on the study's engines, and choices that no cell has all of.

@@ -1,7 +1,6 @@
 //! The client: one thread, which sends requests to a server over many connections and counts the replies. It is meant to be lighter than
-//! any server:
-//! requests are bytes in one buffer per connection, replies are parsed only as far as it takes to find their ends, and nothing is
-//! allocated once the buffers have grown.
+//! any server: requests are bytes in one buffer per connection, replies are parsed only as far as it takes to find their ends, and nothing
+//! is allocated once the buffers have grown.
 //!
 //! A connection sends as many requests at once as the pipeline is deep, and the next ones when all of their replies are there. The latency
 //! of each counts from the moment at which the first of them was sent, as redis-benchmark counts it.
