@@ -47,7 +47,7 @@ fn figures(page: &str) -> Vec<Value> {
     bulk(page)["figures"].as_array().unwrap().clone()
 }
 
-/// The page as a reader has it: with its tables in the place of the bulk.
+/// The page as the reader sees it, with its tables in the place of the bulk.
 fn visible(page: &str) -> String {
     let (before, rest) = page.split_once("<script type=\"text/plain\" id=\"bulk\">").unwrap();
     format!("{before}{}{}", bulk(page)["html"].as_str().unwrap(), rest.split_once("</script>").unwrap().1)
@@ -102,7 +102,7 @@ impl Sample {
         mine.map(|run| of(&self.records[&run.number])).collect()
     }
 
-    /// The names of the cells of a workload, by how the chart writes them.
+    /// Cell names of a workload, by their labels in the chart.
     fn cells(&self, workload: &str) -> BTreeMap<String, String> {
         let mine = self.study.cells.iter().filter(|cell| cell.workload.name == workload);
         mine.map(|cell| (cell.name.replace(' ', ""), cell.name.clone())).collect()
@@ -124,12 +124,12 @@ fn phase<'a>(record: &'a RunRecord, name: &str) -> &'a PhaseRecord {
     record.phases.iter().find(|phase| phase.name == name).unwrap()
 }
 
-/// A label as it was before it was broken into lines.
+/// The label without its line breaks.
 fn whole(label: &Value) -> String {
     label.as_str().unwrap().replace("<br>", "").replace(' ', "")
 }
 
-/// Compares every bar of a chart with `expected(cell, engine)`; gives how many there were.
+/// Compares every bar of a chart with `expected(cell, engine)`; returns the number of bars.
 fn check_bars(sample: &Sample, workload: &str, id: &str, of: impl Fn(&RunRecord) -> f64) -> usize {
     let cells = sample.cells(workload);
     let mut seen = 0;
@@ -609,7 +609,7 @@ fn a_page_that_cannot_be_written_is_named() {
     }
 }
 
-/// Loose, archived and half of each give one page and one table.
+/// Runs as loose files, in an archive, and half in each give equal pages and tables.
 #[test]
 fn archived_runs_are_read_like_loose_ones() {
     let folder = kept("archive").join("results");

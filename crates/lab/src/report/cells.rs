@@ -26,7 +26,7 @@ const NOT_PARAMETERS: &[&str] = &["version", "seed", "engine.name", "workload.na
 /// The parameter with the name of the plan's cell.
 const CELL: &str = "cell";
 
-/// Parameters that say where a run is from, not what it was asked to do.
+/// Parameters of the origin of a run, which are no part of its request.
 pub const ORIGIN: &[&str] = &["results", "commit", "engine.version"];
 
 /// Runs with equal parameters.
@@ -41,7 +41,7 @@ pub struct Cell<'a> {
     pub parts: Parts,
     /// Repeats that did not fail.
     pub runs: Vec<&'a Run>,
-    /// The parameters of the label.
+    /// Parameters in the label.
     parameters: Parameters,
     phrases: Parameters,
     order: usize,
@@ -85,7 +85,7 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// A run and what tells it from others.
+/// A run with the parameters that distinguish it from others.
 struct Described<'a> {
     run: &'a Run,
     parameters: Parameters,
@@ -99,7 +99,7 @@ pub fn parameters(folders: &[Folder]) -> Vec<(&Folder, &Run, Parameters)> {
     let runs = folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run)));
     runs.map(|(folder, run)| {
         let mut parameters = origin(folders, folder, run);
-        // The spec is a tree of numbers and strings by construction; if it were not, there would be nothing to tell runs apart by.
+        // A spec always serialises; an empty value would only mean that nothing distinguishes the runs.
         flatten("", &serde_json::to_value(&run.record.spec).unwrap_or_default(), &mut parameters);
         parameters.retain(|name, _| !NOT_PARAMETERS.contains(&name.as_str()));
         (folder, run, parameters)
@@ -123,7 +123,7 @@ fn commit(record: &RunRecord) -> String {
     hash.chars().take(12).chain(differs.chars()).collect()
 }
 
-/// Runs by the plans of their folders; `None` if one is in no plan.
+/// Describes runs by the plans of their folders; `None` if one is in no plan.
 fn planned(folders: &[Folder]) -> Option<Vec<Described<'_>>> {
     let runs = folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run)));
     let described = runs.map(|(folder, run)| {
@@ -136,7 +136,7 @@ fn planned(folders: &[Folder]) -> Option<Vec<Described<'_>>> {
     described.collect()
 }
 
-/// Runs by their specs.
+/// Describes runs by their specs.
 fn unplanned(folders: &[Folder]) -> Vec<Described<'_>> {
     let described = parameters(folders).into_iter().map(|(_, run, parameters)| {
         let phases = run.record.phases.iter().map(|phase| phase.name.clone()).collect();
@@ -198,7 +198,7 @@ fn workload<'a>(name: &str, runs: Vec<Described<'a>>) -> Workload<'a> {
     Workload { name: name.into(), engines: engines.into_iter().collect(), cells }
 }
 
-/// Parameters that do not have one value in all of these runs.
+/// Names of parameters that differ, or are missing, in some of the runs.
 pub fn differing(runs: &[&Parameters]) -> BTreeSet<String> {
     let names: BTreeSet<&String> = runs.iter().flat_map(|parameters| parameters.keys()).collect();
     let values = |name: &String| runs.iter().map(|parameters| parameters.get(name)).collect::<BTreeSet<_>>().len();
@@ -253,7 +253,8 @@ fn by_parameters(a: &Parameters, b: &Parameters) -> Ordering {
     pairs.map(|(a, b)| natural(a, b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Leaves of a tree by their path. Elements of lists are called by their name if they have one; a variant with data reads `name data`.
+/// Collects the leaves of a tree by their paths. Elements of lists go by their names if they have any; a variant with data reads
+/// `name data`.
 fn flatten(path: &str, value: &Value, found: &mut Parameters) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {

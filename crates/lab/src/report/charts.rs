@@ -1,5 +1,5 @@
-//! Charts as data for the page's script: traces and a layout each, with the names that plotly.js gives them. Colours are numbers (`color`,
-//! a place in the page's palette), because the palette depends on the reader's light or dark scheme.
+//! Charts as data for the page's script: traces and a layout each, by the names of plotly.js. Colours are numbers (`color`, a place in the
+//! page's palette), because the palette depends on the reader's light or dark scheme.
 
 mod bars;
 mod lines;
@@ -11,7 +11,7 @@ pub use sweeps::sweeps;
 
 use serde_json::{Number, Value, json};
 
-/// Characters of a line of a label: leaves half of a narrow screen to what is drawn.
+/// Characters per line of a label, which leaves half of a narrow screen to the chart.
 const LABEL_WIDTH: usize = 22;
 
 /// A chart.
@@ -22,7 +22,7 @@ pub struct Chart {
     pub title: String,
     /// Help for reading the chart.
     pub note: String,
-    /// Traces: lying bars, lines or a heat map.
+    /// Traces: horizontal bars, lines or a heat map.
     pub data: Vec<Value>,
     /// Height and axes.
     pub layout: Value,
@@ -35,7 +35,7 @@ impl Chart {
     }
 }
 
-/// Four digits: more than a chart can show, and pages stay small. What is not a number is a gap.
+/// Rounds to four digits: more than a chart can show, and pages stay small. A value that is not a number is a gap.
 fn number(x: f64) -> Value {
     let rounded = format!("{x:.3e}").parse::<f64>().unwrap_or(x);
     let whole = rounded.fract() == 0.0 && rounded.abs() < 1e15;

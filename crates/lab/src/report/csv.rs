@@ -2,8 +2,8 @@
 //! figures stand the factors of the cell, the commit and the version of the engine, or for runs without a plan the workload and all
 //! parameters, where they differ between runs; the study and the records beside the table have all other settings.
 //!
-//! `measure` names what the phase counts for together with others, and `measure_write_amplification` is that of all of them, which
-//! verdicts are about; it stands in the line of the last of these phases alone, so that a mean over lines is one over runs.
+//! `measure` names the measure of the phase, which may span several phases, and `measure_write_amplification` is that of all of them, which
+//! verdicts use; it stands in the line of the last of these phases only, so that a mean over lines is one over runs.
 
 use super::cells::{Parameters, varied};
 use super::load::{Folder, Run};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 type Count = fn(&PhaseRecord) -> Option<u64>;
 
-/// Counts that charts show only as ratios.
+/// Counts that charts show as ratios only.
 const COUNTS: &[(&str, Count)] = &[
     ("operations", |p| Some(p.operations)),
     ("user_bytes", |p| Some(p.written.user_bytes)),
@@ -65,7 +65,7 @@ fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord) -> impl Iterator<Item
     run.into_iter().chain(measures).chain(counts)
 }
 
-/// Six significant digits.
+/// Rounds to six significant digits.
 fn figure(x: f64) -> String {
     format!("{x:.5e}").parse().unwrap_or(x).to_string()
 }
@@ -74,7 +74,7 @@ fn values(names: &BTreeSet<String>, parameters: &Parameters) -> Vec<String> {
     names.iter().map(|name| parameters.get(name).cloned().unwrap_or_default()).collect()
 }
 
-/// A line by RFC 4180.
+/// Joins fields into a line by RFC 4180.
 fn line(fields: impl Iterator<Item = String>) -> String {
     let quoted =
         fields.map(|field| if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field });

@@ -1,5 +1,5 @@
-//! Measured figures in Markdown documents. A block between two markers is made from result folders in which engines are all that differs,
-//! so that each figure stands in one place, its records, and every document shows the same.
+//! Measured figures in Markdown documents. A block between two markers is made from result folders that differ in the engine only, so that
+//! each figure has one source, the records, and every document shows the same.
 //!
 //! | block | what it holds |
 //! |---|---|
@@ -31,7 +31,7 @@ const SHOWN: f64 = 1.005;
 /// Longest time between the first and the last run of one table, seconds: rows of different days are not mixed.
 const LONGEST: u64 = 24 * 3600;
 
-/// Folders whose figures may stand in one table.
+/// Folders whose figures may be shown in one table.
 pub struct Measured<'a> {
     tables: Vec<Engines<'a>>,
 }
@@ -44,7 +44,7 @@ impl<'a> Measured<'a> {
         let table = |folder: &'a Folder| Engines::of(folder).ok_or_else(|| wrong(folder, "no study of engines side by side"));
         let tables = folders.iter().map(table).collect::<Result<Vec<_>, _>>()?;
         for (table, folder) in tables.iter().zip(folders) {
-            // The chart and the brief table are of the first two.
+            // The chart and the brief table compare the first two engines.
             if !table.names.starts_with(&BRIEF.map(String::from)) {
                 return Err(wrong(folder, "its first two engines are not sinter and rocksdb"));
             }
@@ -89,10 +89,10 @@ impl<'a> Measured<'a> {
         versions.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// The document with every block made anew.
+    /// Returns the document with every block filled in anew.
     ///
     /// # Errors
-    /// A block whose name is not known, or that does not end.
+    /// A block with an unknown name, or without an end.
     pub fn fill(&self, document: &str) -> Result<String, Failure> {
         let mut out = String::with_capacity(document.len());
         let mut lines = document.split_inclusive('\n');
@@ -174,7 +174,7 @@ impl<'a> Measured<'a> {
         text
     }
 
-    /// By the medians alone, so that no row is left out because few repeats leave its interval wide.
+    /// The block `behind, brief`, by medians alone, so that no row is left out for a wide interval of few repeats.
     fn behind_in_brief(&self) -> String {
         let line = |(measure, more): (&str, bool)| {
             let worse = self.rows().filter_map(|row| {
@@ -205,13 +205,13 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// Whether a line is meant to begin or to end a block.
+/// Whether a line looks like the beginning or end of a block.
 fn is_marker(line: &str) -> bool {
     let line = line.trim();
     line.starts_with("<!-- measured") || line == END
 }
 
-/// Name of the block that a line begins.
+/// Name of the block that begins with this line.
 fn started(line: &str) -> Option<&str> {
     line.trim_end().strip_prefix(START)?.strip_suffix(START_END)
 }
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::report::engines::tests::{folder_of, study};
 
-    /// Both engines took a second for what was asked; rocksdb is faster in one repeat of the reads.
+    /// Invented results: both engines take a second for everything, but rocksdb is faster in one repeat of the reads.
     fn measured<T>(names: &[&str], check: impl Fn(Result<Measured<'_>, Failure>) -> T) -> T {
         let (_directory, folder) =
             folder_of(&study("side-by-side", names, 2), |engine, _| Some(if engine == "sinter" { 1.0 } else { 2.0 }));

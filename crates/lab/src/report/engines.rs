@@ -1,4 +1,4 @@
-//! Engines side by side: a row per workload, and in each cell a figure of every engine. For studies in which engines are all that differs.
+//! Engines side by side: a row per workload, and in each cell a figure of every engine. For studies whose cells differ in the engine only.
 
 use super::cells::{Workload, workloads};
 use super::load::Folder;
@@ -11,10 +11,10 @@ use crate::study::metric::Metric;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A difference below this factor is not told, however sure it is.
+/// Factor below which a difference is not reported, however certain it is.
 const LEAST_DIFFERENCE: f64 = 1.02;
 
-/// A column, and whether more is better.
+/// Columns, each with whether more is better.
 const COLUMNS: &[(Measure<OfPart>, bool)] = &[
     (
         Measure {
@@ -82,7 +82,7 @@ impl fmt::Display for Difference {
 
 /// A study's table.
 pub struct Engines<'a> {
-    /// In the order that the study names them.
+    /// Names of the engines, in the order of the study.
     pub names: &'a [String],
     /// Records of all runs that did not fail.
     pub records: Vec<&'a RunRecord>,
@@ -110,7 +110,7 @@ impl<'a> Engines<'a> {
         text + &list(&self.title_of_behind(), &self.behind()) + &list("Settings without a counterpart:", &self.ignored())
     }
 
-    /// Rows of [`head`].
+    /// Rows of the table in Markdown, for [`head`].
     pub fn markdown_rows(&self) -> String {
         let row = |row: &Row| {
             let cells: String = (0..COLUMNS.len()).map(|c| format!(" {} |", row.medians(c))).collect();
@@ -198,7 +198,7 @@ pub fn head() -> String {
     format!("| workload |{names}\n|---|{}\n", "---|".repeat(COLUMNS.len()))
 }
 
-/// A row for everything that is measured of a workload.
+/// Rows of a workload, one for each measure.
 fn rows(workload: &Workload<'_>, engines: &[String]) -> Vec<Row> {
     let values = |name: &str, engine: &str, of: OfPart| workload.of(engine).flat_map(|cell| cell.values(name, of)).collect();
     let row = |(name, _): (String, Vec<String>)| {
@@ -209,7 +209,7 @@ fn rows(workload: &Workload<'_>, engines: &[String]) -> Vec<Row> {
 }
 
 impl Row {
-    /// Median of an engine in the column of that name, and how many runs it is of.
+    /// Median of an engine in the column of this name, and the number of its runs.
     pub fn median(&self, measure: &str, engine: usize) -> Option<(f64, usize)> {
         let column = COLUMNS.iter().position(|(column, _)| column.name == measure)?;
         let values = self.figures[column].get(engine)?;
@@ -243,7 +243,8 @@ pub mod tests {
         catalogue::study(name, Scale::Ci, &request).unwrap()
     }
 
-    /// Every phase took `seconds` for 1000 operations and handed 400 bytes to write calls for 100 of the user's, debts included.
+    /// An invented record: every phase took `seconds` for 1000 operations and handed 400 bytes to write calls for 100 of the user's,
+    /// compactions included.
     fn record(spec: RunSpec, seconds: f64) -> RunRecord {
         let phase = |name: &str| {
             let debts = name.ends_with("debts");
@@ -275,7 +276,7 @@ pub mod tests {
         }
     }
 
-    /// The folder of a study whose runs on an engine took so long in each repeat.
+    /// The folder of a study whose runs took `seconds` on an engine in each repeat.
     pub fn folder_of(study: &Study, seconds: impl Fn(&str, u32) -> Option<f64>) -> (tempfile::TempDir, Folder) {
         let directory = tempfile::tempdir().unwrap();
         let results = folder::Folder::create(directory.path(), study).unwrap();

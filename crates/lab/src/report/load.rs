@@ -1,4 +1,4 @@
-//! Result folders, read.
+//! Reads result folders.
 
 use super::Failure;
 use crate::run::{EngineSpec, RunRecord};
@@ -22,11 +22,11 @@ pub struct Folder {
     pub study: Option<Value>,
     /// The parsed study; `None` for studies of another version, whose runs are told apart by their specs.
     pub plan: Option<Study>,
-    /// Names of the plan's cells, and repeats, by the numbers of runs.
+    /// Cell names and repeats of the plan, by the numbers of runs.
     cells: BTreeMap<usize, (String, u32)>,
     /// Findings of the study; empty as long as there are none.
     pub findings: Vec<Finding>,
-    /// In order of their names.
+    /// Runs, ordered by name.
     pub runs: Vec<Run>,
 }
 
@@ -48,7 +48,7 @@ impl Run {
 }
 
 impl Folder {
-    /// Reads a folder. What is not there is left out; what is there must be whole.
+    /// Reads a folder. Missing files are left out; existing ones must be whole.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let missing = |what: &str| Failure::Input(format!("{}: {what}", path.display()));
         if !path.is_dir() {
@@ -69,7 +69,7 @@ impl Folder {
         Ok(Folder { name, path: path.to_owned(), study, plan, cells, findings: findings.unwrap_or_default(), runs })
     }
 
-    /// The cell of the plan that a run is of, and its place there. A run has its number in the plan's order.
+    /// The cell of a run in the plan, and its index there, found by the number of the run.
     pub fn planned(&self, run: &Run) -> Option<(usize, &PlannedCell)> {
         let (cell, _) = self.cells.get(&run.number?)?;
         let engine = &run.record.spec.engine.name;
@@ -81,13 +81,13 @@ impl Folder {
         (cell.workload == spec.workload && engine == spec.engine).then_some((place, cell))
     }
 
-    /// The how-manieth run of its cell it is in the plan, from 0.
+    /// Number of the repeat in the plan, from 0.
     pub fn repeat(&self, run: &Run) -> Option<u32> {
         self.planned(run).and_then(|_| Some(self.cells.get(&run.number?)?.1))
     }
 }
 
-/// A study of this version has to be whole.
+/// Parses a study. One of this version must be whole.
 fn plan(study: &Text) -> Result<Option<Study>, Failure> {
     let value: Value = study.parse().map_err(input)?;
     if value.get("version").and_then(Value::as_u64) != Some(STUDY_VERSION.into()) {
@@ -100,7 +100,7 @@ fn input(error: Error) -> Failure {
     Failure::Input(error.to_string())
 }
 
-/// Folders of the same name are told apart by their paths, and by their place if even those are alike.
+/// Makes the names of folders unique: equal ones are replaced by paths, and numbered if even those are equal.
 pub fn tell_apart(folders: &mut [Folder]) {
     let clashes = |folders: &[Folder]| {
         let mut count: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The figures of a run that tables and charts show, as a list of functions: adding one is adding a line.
+//! The figures of a run in tables and charts, as a list of functions: a new figure is a new line.
 
 use super::cells::{Cell, Workload};
 use crate::result::{CauseBytes, Latency};
@@ -17,7 +17,7 @@ pub type OfPart = fn(&Part<'_>) -> Option<f64>;
 pub struct Measure<F> {
     /// Name and unit.
     pub name: &'static str,
-    /// Column in the CSV file; empty: there under other columns.
+    /// Column in the CSV file; empty if other columns hold the figure.
     pub column: &'static str,
     /// Explanation needed to read the figure right.
     pub meaning: &'static str,
@@ -77,7 +77,7 @@ pub const WRITE_AMPLIFICATION: Measure<OfPart> = Measure {
     of: |part| Metric::WriteAmplification.of(part.run, part.phases),
 };
 
-/// Space at the end.
+/// Space amplification at the end.
 pub const SPACE_AMPLIFICATION: Measure<OfPart> = Measure {
     name: "space amplification",
     column: "",
@@ -104,7 +104,7 @@ const CPU: Measure<OfPart> =
 const TIME: Measure<OfPart> =
     Measure { name: "time, s", column: "", meaning: "warm-up left out", of: |part| Some(part.sum(|phase| phase.seconds)) };
 
-/// Phases of a run that count together, so that debts of one that another pays are in the figures.
+/// Phases of a run that count together, so that compactions left by one phase and finished by another are in the figures.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     /// The run.
@@ -141,7 +141,7 @@ pub fn rate(phase: &PhaseRecord) -> Option<f64> {
     positive(phase.operations_per_second)
 }
 
-/// An engine that keeps no account of its bytes keeps none of its stalls.
+/// Seconds of stalls; `None` for an engine that counts no written bytes, which counts no stalls either.
 fn stalled(phase: &PhaseRecord) -> Option<f64> {
     (!phase.written.by_cause.iter().any(|line| line.cause == PROCESS)).then_some(phase.stalls.seconds)
 }
@@ -173,29 +173,29 @@ pub fn titled(metric: Metric) -> String {
 }
 
 impl<'a> Cell<'a> {
-    /// A metric of a part of all repeats that have it, in the unit that people read it in.
+    /// Values of a metric of a part, one for each repeat that has it, in the unit for people.
     pub fn figures(&self, part: &str, metric: Metric) -> Vec<f64> {
         let of = |part: Part<'_>| Some(metric.of(part.run, part.phases)? / metric.unit().1);
         self.parts(part).filter_map(of).collect()
     }
 
-    /// A figure of a part of all repeats that have it.
+    /// Values of a figure of a part, one for each repeat that has it.
     pub fn values(&self, part: &str, of: OfPart) -> Vec<f64> {
         self.parts(part).filter_map(|part| of(&part)).collect()
     }
 
-    /// A part of all repeats.
+    /// A part, for each repeat.
     pub fn parts<'b>(&'b self, part: &str) -> impl Iterator<Item = Part<'b>> {
         let phases = self.parts.get(part);
         phases.into_iter().flat_map(move |phases| self.runs.iter().map(move |run| Part { run: &run.record, phases }))
     }
 
-    /// A figure of a phase of all repeats that have it.
+    /// Values of a figure of a phase, one for each repeat that has it.
     pub fn phase_values(&self, name: &str, of: OfPhase) -> Vec<f64> {
         self.phases(name).filter_map(of).collect()
     }
 
-    /// A phase of all repeats that have it.
+    /// The phase of this name, of each repeat that has it.
     pub fn phases(&self, name: &str) -> impl Iterator<Item = &'a PhaseRecord> {
         self.runs.iter().filter_map(move |run| phase(&run.record, name))
     }
@@ -226,7 +226,7 @@ impl Workload<'_> {
         names
     }
 
-    /// Whether a phase of this name has something to draw beside its table.
+    /// Whether a phase of this name has operations, and so something to draw beside its table.
     pub fn has_operations(&self, name: &str) -> bool {
         self.cells.iter().any(|cell| !cell.phase_values(name, rate).is_empty())
     }

@@ -1,8 +1,8 @@
-//! Reports: result folders in, one HTML page and one CSV file out, and nothing else read, so that old results can be drawn again. In
-//! reading order: `load` reads a folder, `cells` puts repeats together and finds out in which parameters runs differ, `measures`
-//! are the figures of a run as a table of functions, `charts` makes data for the page's script of them, `tables` and `page` the
-//! HTML, `engines` sets engines side by side, `servers` does so with servers, `csv` is the export; `documents` puts figures into Markdown
-//! files and `picture` draws the chart for them.
+//! Reports: made from result folders and nothing else, so that old results can be drawn again; one HTML page and one CSV file. In reading
+//! order: `load` reads a folder, `cells` groups repeats and finds the parameters in which runs differ, `measures` are the figures of a run
+//! as a table of functions, `charts` makes data for the page's script from them, `tables` and `page` the HTML, `engines` sets engines side
+//! by side, `servers` does so with servers, `csv` is the export; `documents` puts figures into Markdown files and `picture` draws the chart
+//! for them.
 
 mod cells;
 mod charts;
@@ -29,7 +29,7 @@ pub const ENGINES: &str = "engines.md";
 /// File of the table of servers (Markdown).
 pub const SERVERS: &str = "servers.md";
 
-/// Why there is no report; one line for the user.
+/// Reason why there is no report; one line for the user.
 #[derive(Debug)]
 pub enum Failure {
     /// The input cannot be drawn; names the file.
@@ -47,8 +47,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Makes `index.html` and `results.csv` in a result folder from its study, verdicts and runs, and [`ENGINES`] for a study in which engines
-/// are all that differs, [`SERVERS`] for one of servers. Gives the page's path.
+/// Makes `index.html` and `results.csv` in a result folder from its study, verdicts and runs, [`ENGINES`] for a study whose cells differ in
+/// the engine only, and [`SERVERS`] for one of servers. Returns the path of the page.
 ///
 /// # Errors
 /// A folder without results, a damaged or newer file; a folder that cannot be written.
@@ -63,8 +63,8 @@ pub fn write(folder: &Path) -> Result<PathBuf, Failure> {
     render(&[read], &folder.join("index.html"), &folder.join("results.csv"))
 }
 
-/// Makes one page (and beside it, with the ending `.csv`, one table) of several result folders, such as those of several commits. The
-/// folder, the commit and the version count as parameters where they differ; changes are against the first folder.
+/// Makes one page (and beside it, with the ending `.csv`, one table) of several result folders, such as those of several commits. Folder,
+/// commit and version count as parameters where they differ; changes are against the first folder.
 ///
 /// # Errors
 /// As [`write()`].
@@ -74,21 +74,21 @@ pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
     render(&read, page, &page.with_extension("csv"))
 }
 
-/// Text of a document with its measured blocks made anew from folders in which engines are all that differs. A block stands between
+/// Returns a document with its measured blocks filled in anew from folders that differ in the engine only. A block stands between
 /// `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
 ///
 /// # Errors
-/// Folders without such a table, or of different engines, commits, machines or days; a block that is not known or has no end.
+/// Folders without a table of engines, or of different engines, commits, machines or days; a block with an unknown name or without an end.
 pub fn measured(folders: &[PathBuf], document: &str) -> Result<String, Failure> {
     let read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let measured = documents::Measured::of(&read)?;
     measured.fill(document)
 }
 
-/// The chart (SVG) of the speed in such folders.
+/// The chart (SVG) of the engines' speed in the folders.
 ///
 /// # Errors
-/// As [`measured()`], but for blocks.
+/// As [`measured()`], except for blocks.
 pub fn chart(folders: &[PathBuf]) -> Result<String, Failure> {
     let read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
     Ok(picture::speed(&documents::Measured::of(&read)?))

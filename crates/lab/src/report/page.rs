@@ -1,5 +1,4 @@
-//! The page: what was asked, what was run, what came out. It holds everything it needs (style, script, data) and forbids itself to load
-//! anything.
+//! The page: questions, runs and results. It holds everything it needs (style, script, data) and forbids itself to load anything.
 
 mod asked;
 mod bulk;
@@ -20,7 +19,7 @@ use serde_json::Value;
 
 const STYLE: &str = include_str!("page/page.css");
 
-/// The browser may run what is in the page and load nothing.
+/// Policy for the browser: it may run the scripts in the page and load nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// Makes the page. `csv`: name of the table beside it.
@@ -49,7 +48,7 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
     whole(&title(folders), &(body + &bulk::bulk(&sections, &figures)))
 }
 
-/// Figures that the studies want to see, each once.
+/// Metrics that the studies list, each once.
 fn wanted(folders: &[Folder], list: impl Fn(&Study) -> &[Metric]) -> Vec<Metric> {
     let mut wanted = Vec::new();
     for metric in folders.iter().filter_map(|folder| folder.plan.as_ref()).flat_map(list) {
@@ -103,7 +102,7 @@ fn changes(workloads: &[Workload<'_>], base: &Folder) -> String {
     )
 }
 
-/// Charts beside each other, as many as the screen has room for; their data goes to `figures`.
+/// A row of as many charts as fit the screen; their data goes to `figures`.
 fn row(charts: impl IntoIterator<Item = Chart>, figures: &mut Vec<Value>) -> String {
     let mut row = String::new();
     for chart in charts {

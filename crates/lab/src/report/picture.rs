@@ -8,14 +8,14 @@ const ROW: usize = 22;
 const TOP: usize = 58;
 const LEFT: usize = 130;
 const WIDTH: usize = 760;
-/// Room for the figure behind the longest bar.
+/// Width for the figure behind the longest bar, pixels.
 const RIGHT: usize = 60;
 
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}.title{font-size:15px;font-weight:600}.small{font-size:12px}\
                      .ahead{fill:#1f77b4}.behind{fill:#d1495b}.equal{stroke:#57606a;stroke-width:1.5;stroke-dasharray:4 3}\
                      @media(prefers-color-scheme:dark){text{fill:#e6edf3}.ahead{fill:#58a6ff}.behind{fill:#ff7b72}.equal{stroke:#9da7b3}}";
 
-/// Operations per second of the first engine for each one of the second, a bar for each workload.
+/// Ratio of operations per second of the first engine to the second, a bar for each workload.
 pub fn speed(measured: &Measured<'_>) -> String {
     let ratios: Vec<(&str, f64)> = measured
         .rows()
@@ -24,7 +24,7 @@ pub fn speed(measured: &Measured<'_>) -> String {
             Some((row.workload.as_str(), figure(0)? / figure(1)?))
         })
         .collect();
-    // The mark of equality is always on the picture.
+    // The mark of equality is always visible.
     let most = ratios.iter().map(|(_, ratio)| *ratio).fold(1.2, f64::max);
     let scale = (WIDTH - LEFT - RIGHT) as f64 / most;
     let height = TOP + ROW * ratios.len() + 12;

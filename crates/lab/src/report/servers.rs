@@ -1,4 +1,4 @@
-//! Servers in one table: a row per cell, with everything that their clients, their memory and their disk felt. For studies of servers.
+//! Servers in one table: a row per cell, with latencies, memory and disk. For studies of servers.
 
 use super::cells::{Cell, workloads};
 use super::load::Folder;

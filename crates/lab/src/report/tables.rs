@@ -7,7 +7,7 @@ use crate::statistics::{CONFIDENCE, Fold, ratio, summarise};
 use crate::study::metric::Metric;
 use std::collections::BTreeSet;
 
-/// Phases that count together, with the figures that the study wants to see; without those of them that no run has.
+/// Table of phases that count together, with the metrics `drawn` of the study; without those that no run has.
 pub fn part(workload: &Workload<'_>, name: &str, drawn: &[Metric]) -> String {
     let there = |metric: &&Metric| workload.cells.iter().any(|cell| !cell.figures(name, **metric).is_empty());
     let drawn: Vec<(Metric, String)> = drawn.iter().filter(there).map(|metric| (*metric, titled(*metric))).collect();
@@ -19,13 +19,13 @@ pub fn part(workload: &Workload<'_>, name: &str, drawn: &[Metric]) -> String {
     })
 }
 
-/// One phase.
+/// Table of one phase.
 pub fn phase(workload: &Workload<'_>, name: &str) -> String {
     let head: Vec<_> = PHASE.iter().map(|measure| (measure.name, measure.meaning)).collect();
     table(workload, &head, |cell, place| cell.phase_values(name, PHASE[place].of))
 }
 
-/// Every cause of phases that count together, folded away; nothing where nothing was written.
+/// Table of bytes by cause for phases that count together, folded away; empty where nothing was written.
 pub fn ledger(workload: &Workload<'_>, name: &str) -> String {
     let parts = || workload.cells.iter().flat_map(|cell| cell.parts(name));
     let causes: BTreeSet<String> = parts().flat_map(|part| part.causes()).collect();
@@ -84,8 +84,8 @@ pub fn changes(workload: &Workload<'_>, base: &str) -> Option<String> {
     (!rows.is_empty()).then(|| framed(&format!("<th>engine</th><th>settings</th>{head}"), &rows))
 }
 
-/// Whether two cells had the same engine, settings, workload and limits: their names may be the same with other sizes behind them. Within a
-/// cell all runs have.
+/// Whether two cells had equal engine, settings, workload and limits: equal names may stand for different sizes. All runs of a cell are
+/// equal in these.
 fn asked_alike(a: &Cell<'_>, b: &Cell<'_>) -> bool {
     let asked = |cell: &Cell<'_>| {
         let spec = &cell.runs.first()?.record.spec;

@@ -1,6 +1,6 @@
-//! Numbers and foreign text on a page.
+//! Formats numbers and escapes foreign text for a page.
 
-/// Text that may stand anywhere in HTML, attributes included.
+/// Escapes text for any place in HTML, attributes included.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,7 +16,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Three digits that matter, more only in front of the point; thousands with commas.
+/// Formats a number with three significant digits, more only before the point; thousands with commas.
 pub fn number(x: f64) -> String {
     if !x.is_finite() {
         return "-".into();
@@ -26,7 +26,7 @@ pub fn number(x: f64) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        // The first digit behind the point that is not 0, and two more.
+        // The first digit after the point that is not 0, and two more.
         size => (2.0 - size.log10().floor()).min(9.0) as usize,
     };
     let text = format!("{x:.places$}");
@@ -58,7 +58,7 @@ pub fn wrap(label: &str, width: usize) -> String {
     lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br>")
 }
 
-/// Days of a unix time, `2026-11-20`, by the civil calendar (Howard Hinnant, "chrono-compatible low-level date algorithms", 2013).
+/// Date of a unix time, such as `2026-11-20`, by the civil calendar (Howard Hinnant, "chrono-compatible low-level date algorithms", 2013).
 pub fn date(unix_seconds: u64) -> String {
     let z = (unix_seconds / 86_400) as i64 + 719_468;
     let era = z.div_euclid(146_097);

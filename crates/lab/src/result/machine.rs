@@ -10,9 +10,9 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// A machine. Unknown parts are empty or 0: a result is worth having without them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Processors this process may use.
+    /// Processors that this process may use.
     pub cpus: usize,
-    /// Their model.
+    /// Model of the processors.
     pub cpu_model: String,
     /// Physical memory, bytes.
     pub memory_bytes: u64,
@@ -57,7 +57,7 @@ impl fmt::Display for Machine {
 /// Resources used so far by a process and its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Process {
-    /// Processes that are alive.
+    /// Live processes.
     pub count: usize,
     /// CPU time of all threads and of ended children, user and system, seconds.
     pub cpu_seconds: f64,
@@ -69,11 +69,11 @@ pub struct Process {
     pub proportional_bytes: u64,
     /// Bytes handed to write calls, to files of any kind.
     pub written_bytes: u64,
-    /// Bytes that read calls gave, from files of any kind.
+    /// Bytes returned by read calls, from files of any kind.
     pub read_bytes: u64,
-    /// Bytes that had to come from a medium.
+    /// Bytes read from a medium.
     pub medium_read_bytes: u64,
-    /// Bytes of files that go to a medium, in whole pages.
+    /// Bytes of files written to a medium, in whole pages.
     pub medium_written_bytes: u64,
 }
 
@@ -111,7 +111,7 @@ impl Process {
     }
 }
 
-/// A process and all below it. (The list `children` in /proc would be shorter to read, but many kernels are built without it.)
+/// A process and its descendants. (The list `children` in /proc would be shorter to read, but many kernels are built without it.)
 fn processes(root: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -125,12 +125,12 @@ fn processes(root: u32) -> Vec<u32> {
     all
 }
 
-/// A file of a process; empty if it is gone.
+/// Reads a file of a process in /proc; empty if the process has ended.
 fn read(process: u32, file: &str) -> String {
     fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default()
 }
 
-/// Field 4 of proc(5) `stat`.
+/// Parent of a process: field 4 of proc(5) `stat`.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
@@ -193,7 +193,7 @@ mod tests {
         std::io::Read::read_exact(&mut fs::File::open("/dev/zero").unwrap(), &mut [1; 100_000]).unwrap();
         assert!(Process::now().read_bytes >= now.read_bytes + 100_000);
         assert!(now.count >= 1);
-        // Numbers of processes lie far below.
+        // Process ids are far smaller.
         assert_eq!(Process::of(u32::MAX), Process::default());
     }
 

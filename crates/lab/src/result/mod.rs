@@ -1,4 +1,4 @@
-//! Results as data: everything a bench run says is in these structs first, as versioned JSON, and printed from them.
+//! Results of bench runs as data, stored as versioned JSON; text is printed from them.
 
 mod machine;
 mod text;
@@ -58,7 +58,7 @@ pub struct WorkloadResult {
     pub threads: usize,
     /// Operations of all threads.
     pub operations: u64,
-    /// From the first start to the last end, seconds.
+    /// Time from the first start to the last end, seconds.
     pub elapsed_seconds: f64,
     /// `operations / elapsed_seconds`.
     pub operations_per_second: f64,
@@ -115,15 +115,15 @@ pub struct Latency {
     pub mean: f64,
     /// Standard deviation.
     pub deviation: f64,
-    /// Half were not longer.
+    /// Median.
     pub p50: u64,
-    /// 75 of 100 were not longer.
+    /// 75th percentile.
     pub p75: u64,
-    /// 99 of 100 were not longer.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1,000 were not longer.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// 9,999 of 10,000 were not longer.
+    /// 99.99th percentile.
     pub p9999: u64,
     /// Longest.
     pub max: u64,
@@ -140,7 +140,7 @@ impl Latency {
         Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).unwrap_or_else(|_| unreachable!("constant bounds"))
     }
 
-    /// Reads a histogram of nanoseconds. Buckets grow by about a fifth.
+    /// Summarises a histogram of nanoseconds. Buckets grow by about a fifth.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile);
         let buckets = histogram.iter_log(64, 1.2).map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
@@ -258,7 +258,7 @@ pub struct Stalls {
     pub count: u64,
     /// Total duration, seconds.
     pub seconds: f64,
-    /// The longest since the database was opened, seconds.
+    /// Longest stall since the database was opened, seconds.
     pub longest_seconds_since_open: f64,
 }
 
@@ -276,10 +276,10 @@ impl Stalls {
 /// Memory, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Largest resident set during the workload (of the process's life, where the kernel does not let it be reset). Of a server and its
+    /// Largest resident set during the workload (in the life of the process, where the kernel cannot reset it). For a server and its
     /// children: the largest proportional set that was seen.
     pub peak_resident_bytes: u64,
-    /// Resident set at its end.
+    /// Resident set at the end.
     pub resident_bytes: u64,
     /// Memtables.
     pub memtable_bytes: u64,

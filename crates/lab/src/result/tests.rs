@@ -110,7 +110,7 @@ fn json_gives_back_the_same() {
     assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
 }
 
-/// From user bytes through files to all that the drive was written; what is held back is neither lost nor counted twice.
+/// The ledger leads from user bytes through files to all bytes written to the drive; bytes held back are neither lost nor counted twice.
 #[test]
 fn the_ledger_goes_on_to_the_drive() {
     let figures = |times: u64| {

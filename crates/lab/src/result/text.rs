@@ -1,4 +1,4 @@
-//! Results as text, in the manner of db_bench, so that both can be read side by side.
+//! Prints results in the manner of db_bench, so that both can be read side by side.
 
 use super::{Latency, LevelResult, Report, WorkloadResult, Zones};
 use crate::target::Counters;
@@ -7,7 +7,7 @@ use std::io::{Result, Write};
 
 const MIB: f64 = 1_048_576.0;
 
-/// The cause of bytes of files among those that a drive was written.
+/// Cause of the bytes of files among the bytes written to a drive.
 const FILES: &str = "files";
 
 /// Writes engine, machine and parameters: one block before the first workload.
@@ -42,7 +42,7 @@ pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "------------------------------------------------")
 }
 
-/// One workload: db_bench's line, latencies, the write ledger with both amplifications, and what it cost. `distribution`: the latency
+/// Prints one workload: db_bench's line, latencies, the write ledger with both amplifications, and the cost. `distribution`: the latency
 /// histogram too.
 pub fn print_workload(result: &WorkloadResult, distribution: bool, out: &mut dyn Write) -> Result<()> {
     if let Some(why) = &result.skipped {
@@ -138,12 +138,12 @@ fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
     result.zones.as_ref().map_or(Ok(()), |zones| print_zones(zones, out))
 }
 
-/// The ledger goes on below the files: from all that was appended to all that the drive was written.
+/// Prints the ledger below the files: from all appended bytes to all bytes written to the drive.
 fn print_device(zones: &Zones, appended: u64, per_user: &dyn Fn(u64) -> String, out: &mut dyn Write) -> Result<()> {
     let files = zones.by_cause.iter().find(|line| line.cause == FILES).map_or(0, |line| line.bytes);
     let (sign, gap) = if files <= appended { ("less", appended - files) } else { ("more", files - appended) };
     if gap > 0 {
-        // From an earlier workload or for a later one, on a tier, or deleted before its turn.
+        // Written for an earlier or later workload, or on a tier, or deleted before being written.
         writeln!(out, "  {:<36} {:>12.2} {:>10}", format!("{sign}: held back, or elsewhere"), gap as f64 / MIB, per_user(gap))?;
     }
     for line in zones.by_cause.iter().filter(|line| line.cause != FILES && line.bytes > 0) {
@@ -216,7 +216,7 @@ pub fn codecs_in_short(chosen: &str) -> String {
     chosen.lines().filter_map(level).collect::<Vec<_>>().join(", ")
 }
 
-/// Files and bytes per level, as db_bench's `levelstats`, and runs.
+/// Prints files, bytes and runs per level, like db_bench's `levelstats`.
 pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "Level Runs Files Size(MB)")?;
     writeln!(out, "-------------------------")?;
@@ -226,7 +226,7 @@ pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Named counters and distributions, as db_bench's `--statistics`.
+/// Prints named counters and distributions, like db_bench's `--statistics`.
 pub fn print_statistics(counters: &Counters, out: &mut dyn Write) -> Result<()> {
     let tickers = counters.tickers.iter().map(|(name, value)| (name.as_str(), *value));
     let histograms = counters.histograms.iter().map(|(name, summary)| (name.as_str(), *summary));

@@ -11,7 +11,7 @@ pub struct Zones {
     pub by_cause: Vec<CauseBytes>,
     /// Sum over the causes.
     pub device_bytes: u64,
-    /// `device_bytes` over key and value bytes of user writes; `None` without such.
+    /// `device_bytes` over key and value bytes of user writes; `None` without user writes.
     pub device_write_amplification: Option<f64>,
     /// Device write amplification since the store was opened.
     pub device_write_amplification_since_open: Option<f64>,
@@ -25,7 +25,7 @@ pub struct Zones {
     pub log_resets: u64,
     /// Capacity of zones for files that was still unwritten when they were reset, bytes.
     pub reset_unwritten_bytes: u64,
-    /// Zones finished early.
+    /// Zones finished before they were full.
     pub finishes: u64,
     /// Zones whose live data the collector moved away.
     pub collected: u64,

@@ -1,6 +1,6 @@
-//! One run as data: [`RunSpec`] says everything that is done, [`RunRecord`] everything that came of it. A study is a list of specs; a
-//! runner executes one spec in a process of its own (so that memory and CPU are the run's alone, and engines do not meet) and prints its
-//! record as JSON; a report is made from records alone.
+//! One run as data: [`RunSpec`] is its complete description, [`RunRecord`] its complete result. A study is a list of specs; a runner
+//! executes one spec in a process of its own (so that memory and CPU are the run's alone, and engines do not meet) and prints its record as
+//! JSON; a report is made from records alone.
 
 mod named;
 mod options;

@@ -1,4 +1,4 @@
-//! Workloads that have a name, as data.
+//! Named workloads, as data.
 
 use super::spec::{Distribution, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
 

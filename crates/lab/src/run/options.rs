@@ -1,11 +1,11 @@
-//! The settings of a spec as the text of an OPTIONS file: the one language in which all engines are told what to do.
+//! The settings of a spec as the text of an OPTIONS file, the common language of all engines.
 
 use super::spec::EngineSpec;
 use crate::target::Outcome;
 use sinterdb::settings::OptionsFile;
 use std::fmt::Write;
 
-/// Options that stand in the section of tables, not of families (include/rocksdb/table.h, `BlockBasedTableOptions`).
+/// Options in the section of tables, not of families (include/rocksdb/table.h, `BlockBasedTableOptions`).
 const TABLE_OPTIONS: &[&str] = &[
     "block_align",
     "block_cache",
@@ -46,7 +46,7 @@ pub fn is_table_option(name: &str) -> bool {
 }
 
 impl EngineSpec {
-    /// An OPTIONS file (RocksDB's format) with the database's settings and, for each family, those of its `CFOptions` and
+    /// Text of an OPTIONS file (RocksDB's format) with the database's settings and, for each family, those of its `CFOptions` and
     /// `BlockBasedTable` sections. There is always a family `default`, because every such file has one.
     pub fn options_text(&self) -> String {
         let mut text = String::from("[Version]\n  rocksdb_version=10.0.0\n  options_file_version=1.1\n\n[DBOptions]\n");
@@ -81,7 +81,7 @@ impl EngineSpec {
     }
 }
 
-/// Complaints about a file that nobody has seen, without their line numbers.
+/// Removes the line numbers from complaints about a file that no user has seen.
 pub(crate) fn without_lines(mut complaints: Vec<String>) -> Vec<String> {
     for complaint in &mut complaints {
         let rest = complaint.strip_prefix("line ").and_then(|rest| rest.split_once(": "));

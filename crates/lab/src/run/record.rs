@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Version of [`RunRecord`]; grows when a field changes its meaning or goes away.
 pub const RECORD_VERSION: u32 = 1;
 
-/// Everything there is to know of a run. Reports are made from these alone.
+/// Everything known about a run. Reports are made from records alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// [`RECORD_VERSION`].
@@ -19,9 +19,9 @@ pub struct RunRecord {
     pub engine_version: String,
     /// Commit of the laboratory (and of sinterdb), where known; with `-dirty` where sources differed from it.
     pub commit: Option<String>,
-    /// Settings of the spec that the engine has no counterpart for.
+    /// Settings of the spec without a counterpart in the engine.
     pub ignored_settings: Vec<String>,
-    /// The compression that the engine says it has, by family, in its own words.
+    /// Compression reported by the engine, by family, in its own words.
     #[serde(default)]
     pub compression: BTreeMap<String, String>,
     /// Start, unix seconds.
@@ -59,7 +59,7 @@ pub struct Confinement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The engine's own account, by cause.
+    /// Bytes counted by the engine, by cause.
     Engine,
     /// Bytes that the process handed to write calls (`wchar` of /proc/self/io): one cause, [`PROCESS`].
     Process,
@@ -100,8 +100,8 @@ pub struct Phase {
     pub zones: Option<Zones>,
     /// Bytes that the process handed to write calls during the phase (`wchar`), whatever the source of `written`.
     pub process_written_bytes: u64,
-    /// Bytes that read calls gave to the process during the phase (`rchar`), from files of any kind and wherever the kernel had them;
-    /// `None` in records of older versions.
+    /// Bytes returned by read calls of the process during the phase (`rchar`), from files of any kind, cached or not; `None` in records of
+    /// older versions.
     #[serde(default)]
     pub process_read_bytes: Option<u64>,
     /// Bytes read from the medium during the phase, in whole pages (`read_bytes`); `None` in records of older versions.
@@ -125,27 +125,27 @@ pub struct Phase {
     /// Codecs that the engine had chosen by the end of the phase, and why, by family, in its own words: a line for each level.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub chosen_codecs: BTreeMap<String, String>,
-    /// One per second; ten per second of a server.
+    /// Entries of the time series: one per second; for a server ten per second.
     pub series: Vec<Second>,
-    /// The engine's own counters at its end.
+    /// Counters of the engine at the end of the phase.
     pub tickers: BTreeMap<String, u64>,
 }
 
 /// One second of a phase, or a tenth of one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Since the phase began, seconds (its end).
+    /// End of the second, counted from the start of the phase, seconds.
     pub at: f64,
-    /// Operations that ended in it.
+    /// Operations that ended in this second.
     pub operations: u64,
-    /// Latency percentiles of those, nanoseconds: 50, 99, 99.9, greatest; `None` if there are none. In the last second also of
+    /// Latency percentiles of these operations, nanoseconds: 50, 99, 99.9, greatest; `None` without operations. The last second includes
     /// [`Phase::not_started`].
     pub latency_ns: [Option<u64>; 4],
     /// Bytes written, by cause.
     pub written: BTreeMap<String, u64>,
-    /// Time writers waited, nanoseconds.
+    /// Time for which writers waited, nanoseconds.
     pub stall_ns: u64,
-    /// The longest that a client of a server waited who only PINGs, of the replies that came in it, nanoseconds; `None` without any.
+    /// Longest wait of a client that only PINGs the server, among the replies of this second, nanoseconds; `None` without replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_ping_ns: Option<u64>,
     /// Resident set, bytes.

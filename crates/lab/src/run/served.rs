@@ -8,14 +8,14 @@ use std::ops::RangeInclusive;
 const SINTER: &str = "sinter";
 /// Engine name of Redis, which exists as a server only.
 pub const REDIS: &str = "redis";
-/// The engines that are there as servers.
+/// Engines that exist as servers.
 pub const SERVERS: [&str; 2] = [SINTER, REDIS];
 
-/// Operations of other engines that servers have too, and their commands.
+/// Operations of other engines that servers have too, with their commands.
 const COMMANDS: [(&str, &str); 3] = [("delete", "DEL {key}"), ("get", "GET {key}"), ("put", "SET {key} {value}")];
-/// More than a server takes by default.
+/// Largest number of connections: more than servers accept by default.
 const MAX_CONNECTIONS: usize = 10_000;
-/// More is a typing error.
+/// Largest pipeline; more is taken for a typing error.
 const MAX_PIPELINE: usize = 100_000;
 /// Settings that the run itself passes to a server (address, directory, staying in the foreground), so that specs must not.
 const RESERVED: [&str; 10] =
@@ -23,7 +23,7 @@ const RESERVED: [&str; 10] =
 /// Bytes of the keys of redis-benchmark: `key:` and twelve digits.
 const BENCHMARK_KEY: usize = 16;
 
-/// Every complaint about what has to do with servers; none for a run without one.
+/// Complaints about the parts of a spec that concern servers; none for a run without one.
 pub(super) fn complaints(spec: &RunSpec) -> Vec<String> {
     let mut list = Vec::new();
     let mut that = |good: bool, field: &str, what: &str| {
@@ -74,10 +74,10 @@ fn mixes(phase: &Phase) -> &[Mix] {
     if let PhaseKind::Run { mixes, .. } = &phase.kind { mixes } else { &[] }
 }
 
-/// The command that a server is sent for an operation of a mix: one of other engines, or a template.
+/// The command for an operation of a mix: an operation of other engines, or a template.
 ///
 /// # Errors
-/// The reason why it is no template.
+/// The reason why the text is no template.
 pub(crate) fn template(operation: &str) -> Result<Template, String> {
     let known = COMMANDS.iter().find(|(name, _)| *name == operation);
     Template::parse(known.map_or(operation, |(_, command)| command))
@@ -104,7 +104,7 @@ fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
     }
 }
 
-/// Whether redis-benchmark can do a phase: a number of gets, or of puts of values of one size, at any of the keys.
+/// Whether redis-benchmark can do a phase: a number of gets, or of puts of values of one size, at random keys.
 fn fits_benchmark(spec: &RunSpec, phase: &Phase) -> bool {
     let sizes = spec.workload.key_size == BENCHMARK_KEY && matches!(spec.workload.value_size, ValueSize::Fixed(_));
     let one = |mix: &Mix| mix.operations.len() == 1 && mix.operations.keys().all(|name| ["get", "put"].contains(&name.as_str()));
@@ -119,7 +119,7 @@ fn fits_benchmark(spec: &RunSpec, phase: &Phase) -> bool {
 }
 
 impl ServerSpec {
-    /// The laboratory's own client, with so many connections and requests at once.
+    /// A spec for the laboratory's own client.
     pub fn new(connections: usize, pipeline: usize) -> Self {
         ServerSpec { connections, pipeline, ..ServerSpec::default() }
     }

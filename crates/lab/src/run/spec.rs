@@ -45,9 +45,9 @@ pub struct EngineSpec {
     pub database: BTreeMap<String, String>,
     /// Families; phases that name none use the first.
     pub families: Vec<FamilySpec>,
-    /// Write-ahead log on.
+    /// Whether the write-ahead log is on.
     pub wal: bool,
-    /// Every write durable before it returns.
+    /// Whether every write is durable before it returns.
     #[serde(default)]
     pub sync: bool,
     /// Hides the cgroups that confine the engine, so that it behaves as if unlimited: shows the worth of looking at them. Only SinterDB
@@ -58,10 +58,10 @@ pub struct EngineSpec {
     /// of data repeats exactly, at any speed. `None`: the system's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_clock_second: Option<f64>,
-    /// Other media for files of some temperature.
+    /// Media for the files of some temperatures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierSpec>,
-    /// All files lie on an emulated drive of zones.
+    /// Emulated drive of zones that holds all files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZonesSpec>,
     /// The engine is a server, started for the run; `database` holds settings by the names of its own command line.
@@ -69,19 +69,19 @@ pub struct EngineSpec {
     pub server: Option<ServerSpec>,
 }
 
-/// A new emulated drive of zones, and how the store on it is run. Policies by their names (docs/engine/zones.md). A small drive is kept in
-/// memory, a larger one in a sparse file of the run's directory.
+/// A new emulated drive of zones, and the policies of the store on it by name (docs/engine/zones.md). A small drive is kept in memory, a
+/// larger one in a sparse file of the run's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZonesSpec {
-    /// Zones, those for metadata among them.
+    /// Number of zones, those for metadata included.
     pub zones: u32,
     /// Bytes from the start of one zone to the start of the next.
     pub zone_bytes: u64,
     /// Writable bytes of each zone; all of them if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_capacity: Option<u64>,
-    /// Zones that can be active, and open, at a time; no limit if `None`.
+    /// Most zones that can be active, and open, at a time; no limit if `None`.
     pub max_active: Option<u32>,
     /// Policy that chooses the zone of a file.
     pub allocation: String,
@@ -139,7 +139,7 @@ pub struct MediumModel {
     pub read_mb_per_s: f64,
     /// Megabytes written per second.
     pub write_mb_per_s: f64,
-    /// Milliseconds before a read that does not begin where the last request ended.
+    /// Delay of a read that does not begin where the last request ended, milliseconds.
     pub seek_ms: f64,
 }
 
@@ -170,12 +170,12 @@ pub struct Limits {
     pub cpus: Option<usize>,
     /// Bytes of memory, page cache included (a cgroup); no limit if `None`.
     pub memory_bytes: Option<u64>,
-    /// Processor time, percent of a processor in each period of 100 ms (a cgroup): what containers are given. No limit if `None`.
+    /// Processor time, percent of a processor in each period of 100 ms (a cgroup), as for containers. No limit if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<u32>,
 }
 
-/// Keys, values and what is done with them, in phases.
+/// Keys, values and operations, in phases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -197,13 +197,12 @@ pub struct Workload {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ValueSize {
-    /// All alike.
+    /// All values have this size.
     Fixed(usize),
-    /// Each size from the first to the second alike often; drawn for each write from its thread's stream, so a key's values differ in
-    /// size.
+    /// Each size from the first to the second is equally frequent; drawn for each write from its thread's stream, so that a key's values
+    /// differ in size.
     Uniform(usize, usize),
-    /// Generalised Pareto with location 0, scale and shape, cut at `most`: sizes of values at Facebook (Cao et al., FAST 2020). Drawn as
-    /// `Uniform`.
+    /// Generalised Pareto with location 0, cut at `most`: sizes of values at Facebook (Cao et al., FAST 2020). Drawn as for `Uniform`.
     Pareto {
         /// Scale, bytes.
         scale: f64,
@@ -246,7 +245,7 @@ pub enum PhaseKind {
         mixes: Vec<Mix>,
         /// Operations of all threads together, those of the warm-up included; each thread does its share. `None` if seconds decide.
         operations: Option<u64>,
-        /// Seconds; `None` if the count decides. One of both is given.
+        /// Seconds; `None` if the count decides. Exactly one of both is given.
         seconds: Option<f64>,
         /// Threads.
         threads: usize,
@@ -298,7 +297,7 @@ pub enum Pace {
     /// Operations per second of all threads together, started at times that do not depend on the engine; latency counts from the intended
     /// start (coordinated omission: Tene 2013).
     Open(f64),
-    /// At the times that the trace says, counted from its first: an open loop. For replays.
+    /// Operations start at the times in the trace, counted from its first: an open loop. For replays.
     Trace,
 }
 
@@ -317,8 +316,8 @@ pub struct Mix {
     pub range: (f64, f64),
     /// Distribution of the keys within the range.
     pub distribution: Distribution,
-    /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a key that was not there, next to a random one of the range),
-    /// `delete`, `read_modify_write`, `scan`; of servers `get`, `put`, `delete` and templates of commands, such as
+    /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a new key, next to a random one of the range), `delete`,
+    /// `read_modify_write`, `scan`; for servers `get`, `put`, `delete` and templates of commands, such as
     /// `HSET {key} {member of 10} {value}` (docs/lab/lab.md).
     pub operations: BTreeMap<String, f64>,
     /// Largest number of entries read by a scan; lengths from 1 to here are equally frequent.
@@ -331,7 +330,7 @@ pub struct Mix {
 pub enum Distribution {
     /// One after another, from the start again behind the end; threads share the walk.
     Sequential,
-    /// All alike.
+    /// All keys equally often.
     Uniform,
     /// Each once, in random order, then again; threads share the walk.
     Unique,

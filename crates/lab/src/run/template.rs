@@ -1,18 +1,18 @@
 //! Templates of commands: an operation of a server's mix in Redis's own words, such as `HSET {key} {member of 10} {value}`.
 
-/// Arguments of a command; Redis takes no more.
+/// Most arguments of a command that Redis accepts.
 const MAX_ARGUMENTS: u64 = 1 << 20;
 /// Members have twelve digits.
 pub const MAX_MEMBERS: u64 = 1_000_000_000_000;
 
-/// Effect of a command, as far as a client has to know.
+/// Effect of a command, as far as a client has to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Replies with values, or with nothing.
     Read,
     /// Changes data, and replies with a status or a number.
     Write,
-    /// Changes data, and replies with what it removed, or with nothing.
+    /// Changes data, and replies with the removed values, or with nothing.
     Take,
 }
 
@@ -63,7 +63,7 @@ pub enum Argument {
     Value,
     /// A number of six digits.
     Score,
-    /// One of so many members, each alike often.
+    /// One of this many members, all equally frequent.
     Member(u64),
 }
 
@@ -77,8 +77,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a template: a command, and its arguments with blanks between them. `{key}`, `{value}`, `{score}` and `{member of 10}` are what
-    /// [`Argument`] says, and `{10 of member value}` is the members 0 to 9, each followed by a value.
+    /// Parses a template: a command, and its arguments with blanks between them. `{key}`, `{value}`, `{score}` and `{member of 10}` are the
+    /// holes of [`Argument`], and `{10 of member value}` is the members 0 to 9, each followed by a value.
     ///
     /// # Errors
     /// The reason why the text is no template, in a few words.
@@ -112,12 +112,12 @@ impl Template {
     }
 }
 
-/// The text of a member of a collection: as many bytes as redis-benchmark's have.
+/// The text of a member of a collection, as long as redis-benchmark's.
 pub fn member(number: u64) -> String {
     format!("element:{number:012}")
 }
 
-/// Adds the arguments that a hole stands for.
+/// Adds the arguments of a hole.
 fn fill(hole: &str, arguments: &mut Vec<Argument>) -> Result<(), String> {
     let unknown =
         || format!("{{{hole}}} is no hole; there are {{key}}, {{value}}, {{score}}, {{member of 9}} and {{9 of member score value}}");

@@ -15,26 +15,26 @@ pub const OPERATIONS: [&str; 7] = ["get", "get_missing", "put", "insert", "delet
 /// Temperatures that a tier can serve.
 const TEMPERATURES: [&str; 5] = ["hot", "warm", "cool", "cold", "ice"];
 
-/// More threads are a typing error.
+/// Largest number of threads; more is taken for a typing error.
 const MAX_THREADS: usize = 1024;
-/// The engines' limits lie below 4 GiB.
+/// Largest value, bytes: the engines' limits lie below 4 GiB.
 const MAX_VALUE: usize = 1 << 30;
-/// The engines' limit: fjall has 16 bits for a key's length.
+/// Longest key, bytes: fjall has 16 bits for its length.
 const MAX_KEY: usize = 65_535;
-/// Sums and products of weights stay far below infinity.
+/// Largest weight: sums and products of weights stay far below infinity.
 const MAX_WEIGHT: f64 = 1e9;
-/// A thousand processors.
+/// Largest processor time, percent: a thousand processors.
 const MAX_PERCENT: u32 = 100_000;
 /// Bytes of a block of an emulated drive of zones.
 pub const ZONE_BLOCK: u64 = 512;
-/// A drive of this many zones of this size is larger than any.
+/// Largest zone, bytes, and most zones: a drive with both is larger than any real one.
 const MAX_ZONE: u64 = 1 << 36;
 const MAX_ZONES: u32 = 1 << 20;
-/// A thread keeps a histogram for each of its operations.
+/// Most operations of a phase: a thread keeps a histogram for each.
 const MAX_OPERATIONS: usize = 64;
 
 impl RunSpec {
-    /// Every complaint about this spec; empty if it can be run. Paths and engine settings are not looked at.
+    /// Returns all complaints about the spec; empty if it can be run. Paths and engine settings are not checked.
     pub fn validate(&self) -> Vec<String> {
         let mut check = Check { list: Vec::new() };
         check.that(self.version == SPEC_VERSION, "version", format_args!("must be {SPEC_VERSION}, not {}", self.version));
@@ -239,9 +239,9 @@ impl Check {
 }
 
 impl Mix {
-    /// The key numbers of its range, of all `keys`.
+    /// Key numbers of the mix's range, out of `keys`.
     pub fn keys(&self, keys: u64) -> std::ops::Range<u64> {
-        // A fraction of a number beyond 2^53 is not exact: the whole range is.
+        // Fractions of numbers beyond 2^53 are not exact; 1 must mean the whole range.
         let place = |part: f64| if part >= 1.0 { keys } else { ((part * keys as f64).round() as u64).min(keys) };
         place(self.range.0)..place(self.range.1)
     }

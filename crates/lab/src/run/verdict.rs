@@ -9,11 +9,11 @@ pub struct Verdict {
     pub hypothesis: String,
     /// Engine on which the hypothesis was tested.
     pub engine: String,
-    /// The answer.
+    /// Answer to the hypothesis.
     pub verdict: Answer,
     /// Rule of the verdict, a sentence, stated before the runs.
     pub rule: String,
-    /// The figures that the rule was applied to, as text for people, a line for each comparison: ratio, interval, effect size.
+    /// Figures to which the rule was applied, as text for people, a line for each comparison: ratio, interval, effect size.
     pub statistics: String,
 }
 

@@ -21,9 +21,9 @@ mod tests;
 use crate::workload::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-/// Share of such intervals that hold the true mean.
+/// Confidence of intervals: the share of them that hold the true mean.
 pub const CONFIDENCE: f64 = 0.95;
-/// Resamples of an interval.
+/// Number of resamples for an interval.
 pub const RESAMPLES: usize = 10_000;
 /// Fewest resamples beyond each end of an interval.
 const LEAST_BEYOND: usize = 10;
@@ -37,7 +37,7 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Share of such intervals that hold the true value, 0 to 1.
+    /// Confidence: the share of such intervals that hold the true value, 0 to 1.
     pub confidence: f64,
     /// Method that gave the interval.
     pub method: Method,
@@ -112,7 +112,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Everything about repeated measurements of one thing; `None` without values. `confidence`: see [`CONFIDENCE`].
+/// Summarises repeated measurements of one thing; `None` without values. `confidence`: see [`CONFIDENCE`].
 pub fn summarise(values: &[f64], confidence: f64) -> Option<Summary> {
     let (mean, median) = (mean(values)?, median(values)?);
     let deviation = variance(values, mean).sqrt();
@@ -128,10 +128,9 @@ pub fn summarise(values: &[f64], confidence: f64) -> Option<Summary> {
     Some(Summary { count: values.len(), mean, median, deviation, least: edge(f64::min), most: edge(f64::max), interval })
 }
 
-/// The means of `above`, folded, over those of `below`, each a sample of its own; with `blocks` the values of one place in each belong
-/// together. With one of each it is how many times larger one thing
-/// is than another. `None` where a side is empty or a mean is not positive; but of several values that are all 0, the ratio to others is 0,
-/// and nothing about it is uncertain.
+/// The ratio of the folded means of `above` to those of `below`, each a sample of its own. With one sample on each side it tells how many
+/// times larger one thing is than another. With `blocks` the values at one index of all samples belong together. `None` where a side is
+/// empty or a mean is not positive; but for several values that are all 0 the ratio to others is 0, and certain.
 pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], blocks: bool, confidence: f64) -> Option<Ratio> {
     if fold == Fold::Greatest {
         return ratio(Fold::Product, &[greatest(above)?], &[greatest(below)?], blocks, confidence);
@@ -171,14 +170,14 @@ pub fn ratio(fold: Fold, above: &[&[f64]], below: &[&[f64]], blocks: bool, confi
     Some(Ratio { ratio, interval })
 }
 
-/// The sample with the greatest mean; `None` if one has no values, which would have to be known to be less.
+/// The sample with the greatest mean; `None` if any has no values, since its mean might be greater.
 fn greatest<'a>(samples: &[&'a [f64]]) -> Option<&'a [f64]> {
     let means = samples.iter().map(|sample| Some((mean(sample)?, *sample))).collect::<Option<Vec<_>>>()?;
     means.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, sample)| sample)
 }
 
-/// Cliff's delta, -1 to 1: the share of pairs in which the value of `a` is greater, minus the share in which that of `b` is. `None` where
-/// a side is empty.
+/// Cliff's delta, -1 to 1: the share of pairs in which the value of `a` is greater, minus the share in which that of `b` is greater. `None`
+/// where a side is empty.
 pub fn cliffs_delta(a: &[f64], b: &[f64]) -> Option<f64> {
     let pairs = a.iter().flat_map(|x| b.iter().map(move |y| x.partial_cmp(y).map_or(0.0, |order| f64::from(order as i8))));
     (!a.is_empty() && !b.is_empty()).then(|| pairs.sum::<f64>() / (a.len() * b.len()) as f64)
@@ -200,7 +199,7 @@ fn part(fold: Fold, sample: &[f64], sum: f64) -> (f64, f64) {
     (variance(sample, mean) / (n * scale * scale), n - 1.0)
 }
 
-/// Welch's interval of a logarithm whose variance has these parts; degrees of freedom by Satterthwaite.
+/// Welch's interval of a logarithm from the parts of its variance; degrees of freedom by Satterthwaite.
 fn welch(parts: &[(f64, f64)], logarithm: f64, confidence: f64) -> Interval {
     let all: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let spread: f64 = parts.iter().map(|(variance, freedom)| variance * variance / freedom).sum();
@@ -209,8 +208,8 @@ fn welch(parts: &[(f64, f64)], logarithm: f64, confidence: f64) -> Interval {
     Interval { low: (logarithm - reach).exp(), high: (logarithm + reach).exp(), confidence, method: Method::Student }
 }
 
-/// How many resamples of `n` values (of the smallest sample) lie beyond each end of an expanded percentile interval; `None` if too few for
-/// the end to be more than their range.
+/// Number of resamples of `n` values (of the smallest sample) beyond each end of an expanded percentile interval; `None` if too few for the
+/// end to be more than their range.
 fn beyond(n: usize, confidence: f64) -> Option<usize> {
     let n = n as f64;
     let outside = quantile::normal(-(n / (n - 1.0)).sqrt() * quantile::student(confidence, n - 1.0));
@@ -218,7 +217,7 @@ fn beyond(n: usize, confidence: f64) -> Option<usize> {
     (n > 1.0 && at >= LEAST_BEYOND).then_some(at)
 }
 
-/// The interval of what `draw` says of a resample, with `at` of them beyond each end.
+/// The interval of the figure that `draw` takes from a resample, with `at` resamples beyond each end.
 fn bootstrap(at: usize, confidence: f64, mut draw: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> Interval {
     let mut random = Xoshiro256PlusPlus::new(SEED);
     let mut drawn: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut random)).collect();

@@ -2,9 +2,10 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
-/// Steps of the integral below.
+/// Steps of the integration.
 const STEPS: usize = 1 << 14;
-/// From here on Student's distribution is the normal one to three digits, and the integrand a peak too narrow for the steps.
+/// Degrees of freedom from which on Student's distribution is the normal one to three digits, and the integrand a peak too narrow for the
+/// steps.
 const MOST_FREEDOM: f64 = 1000.0;
 
 /// Share of the standard normal distribution below `x`: formula 26.2.17, error below 7.5e-8.
@@ -19,8 +20,8 @@ pub fn normal(x: f64) -> f64 {
 /// The value that Student's t exceeds on neither side with probability `confidence` (0 to 1, excluded), for `freedom` degrees of freedom
 /// (1 or more, whole or not).
 ///
-/// With `t = sqrt(freedom) tan(angle)` the distribution is the integral of `cos(angle)^(freedom - 1)` (26.7.3, 26.7.4), which the midpoint
-/// rule has exactly enough of.
+/// With `t = sqrt(freedom) tan(angle)` the distribution is the integral of `cos(angle)^(freedom - 1)` (26.7.3, 26.7.4), for which the
+/// midpoint rule is exact enough.
 pub fn student(confidence: f64, freedom: f64) -> f64 {
     let freedom = freedom.clamp(1.0, MOST_FREEDOM);
     let step = FRAC_PI_2 / STEPS as f64;

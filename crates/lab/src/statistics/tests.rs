@@ -13,7 +13,7 @@ fn near(found: f64, expected: f64, tolerance: f64) {
 const TREATED: [f64; 7] = [94.0, 197.0, 16.0, 38.0, 99.0, 141.0, 23.0];
 const CONTROL: [f64; 9] = [52.0, 104.0, 146.0, 10.0, 51.0, 30.0, 40.0, 27.0, 46.0];
 
-/// One thing against the best of several, as if that were known to be the best.
+/// The greatest sample stands for its side, as if known to be the best.
 #[test]
 fn the_greatest_stands_for_its_side() {
     let (one, worse, best) = ([9.0, 10.0, 11.0], [1.0, 2.0, 3.0], [19.0, 20.0, 21.0]);

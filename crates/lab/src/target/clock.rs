@@ -1,14 +1,14 @@
-//! A clock that is scaled to the work: a second passes with every so many operations. What an engine does by the age of data is then a
-//! matter of the stream alone, and the same on a fast machine and on a slow one.
+//! A clock driven by operations: a second passes with a fixed number of them. Behaviour of an engine that depends on the age of data then
+//! depends on the stream alone, and not on the speed of the machine.
 
 use sinterdb::clock::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// When it starts, unix seconds. Not 0: before that lies the time of data whose age nobody knows.
+/// Start of the clock, unix seconds. Not 0, because times before are those of data of unknown age.
 const START: u64 = 1_000_000_000;
 
-/// Time that passes by operations. Stretches of it are scaled like the wall clock: data ages by either, and an engine whose two clocks
-/// went apart would have to choose. So what the engine itself says of times (stalls, say) is in these seconds, not in the world's.
+/// Clock that advances with operations. Both of its times do, because data ages by either, and an engine whose two clocks diverged would
+/// have to choose. So the times that the engine reports (stalls, say) are in these seconds, too.
 #[derive(Debug)]
 pub struct OperationClock {
     done: AtomicU64,
@@ -16,12 +16,12 @@ pub struct OperationClock {
 }
 
 impl OperationClock {
-    /// A second for every `per_second` operations, which must be more than 0.
+    /// A clock whose second has `per_second` operations; must be more than 0.
     pub fn new(per_second: f64) -> Self {
         OperationClock { done: AtomicU64::new(0), per_second }
     }
 
-    /// An operation passes.
+    /// Advances by an operation.
     #[inline]
     pub fn pass(&self) {
         self.done.fetch_add(1, Relaxed);

@@ -14,17 +14,17 @@ use sinter_storage::store::Beneath;
 use sinterdb::ledger::HistogramSummary;
 use std::collections::BTreeMap;
 
-/// Why a target failed, as it should be told to the user. The exact kind of failure does not matter to a measurement: it ends.
+/// Reason why a target failed, for the user. The exact kind of failure does not matter to a measurement: it ends.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// The result of a target's operation.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// Opens a target; `fresh` removes what a former run left, so that loads begin with nothing.
+/// Opens a target; `fresh` removes what an earlier run left, so that loads begin with an empty store.
 pub trait Opener {
     /// Target that is opened.
     type Target: Target;
 
-    /// Opens the store, empty if `fresh`. The last handle was closed before.
+    /// Opens the store, empty if `fresh`. Earlier handles must be closed.
     fn open(&self, fresh: bool) -> Outcome<Self::Target>;
 }
 
@@ -37,34 +37,34 @@ pub trait Target: Sync + Sized {
 
     /// A thread's own handle, with its reused buffers. `sync`: every write is durable before it returns.
     fn session(&self, sync: bool) -> Self::Session<'_>;
-    /// Everything written so far goes to tables.
+    /// Flushes everything written so far into tables.
     fn flush(&self) -> Outcome<()>;
     /// Merges the whole key space.
     fn compact(&self) -> Outcome<()>;
     /// Returns when no background work runs or is needed.
     fn wait_for_compactions(&self) -> Outcome<()>;
-    /// Counters now.
+    /// Current counters.
     fn figures(&self) -> Outcome<Figures>;
     /// Files and bytes of each level of a family (index into the list that it was opened with; 0 is the only one of many targets).
     fn levels(&self, family: usize) -> Outcome<Vec<LevelFigures>>;
     /// Named counters and distributions.
     fn counters(&self) -> Outcome<Counters>;
-    /// The codecs that the engine chose by itself for a family's levels, and why, in its own words; `None` if it does not choose.
+    /// Codecs that the engine chose by itself for a family's levels, and why, in its own words; `None` if it does not choose.
     fn chosen_codecs(&self, _family: usize) -> Option<String> {
         None
     }
-    /// Ends background work and reports what failed in it.
+    /// Ends background work and reports its failures.
     fn close(self) -> Outcome<()>;
 }
 
-/// One thread's way into a target.
+/// One thread's handle to a target.
 pub trait Session {
-    /// Walks keys.
+    /// Iterator over keys.
     type Scan<'a>: Scan
     where
         Self: 'a;
 
-    /// The family (index into the list that the target was opened with) that the following calls are about; 0 at first.
+    /// Chooses the family (index into the list that the target was opened with) of the following calls; 0 at first.
     fn choose(&mut self, family: usize);
     /// Writes one entry.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()>;
@@ -86,17 +86,17 @@ pub trait Session {
 
 /// A position among the keys of a target.
 pub trait Scan {
-    /// To the first key.
+    /// Moves to the first key.
     fn seek_first(&mut self) -> Outcome<()>;
-    /// To the last key.
+    /// Moves to the last key.
     fn seek_last(&mut self) -> Outcome<()>;
-    /// To the first key at or behind `key`.
+    /// Moves to the first key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Outcome<()>;
-    /// To the next key.
+    /// Moves to the next key.
     fn advance(&mut self) -> Outcome<()>;
-    /// To the key before.
+    /// Moves to the previous key.
     fn retreat(&mut self) -> Outcome<()>;
-    /// The key and value here; `None` behind the end.
+    /// Current key and value; `None` past the ends.
     fn entry(&self) -> Option<(&[u8], &[u8])>;
 }
 
@@ -107,11 +107,11 @@ pub struct Figures {
     pub user_bytes: u64,
     /// Bytes written by cause, in the ledger's order.
     pub written: Vec<(String, u64)>,
-    /// Writers were slowed or stopped for so long in all.
+    /// Total time for which writers were slowed or stopped, nanoseconds.
     pub stall_ns: u64,
-    /// The longest single stall.
+    /// Longest single stall, nanoseconds.
     pub longest_stall_ns: u64,
-    /// Stalls.
+    /// Number of stalls.
     pub stalls: u64,
     /// Bytes of live tables.
     pub live_table_bytes: u64,

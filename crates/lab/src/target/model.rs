@@ -1,4 +1,4 @@
-//! An ordered map in memory as a target: shows in tests that the driver asks for what it should, without an engine.
+//! An ordered map in memory as a target: tests see by it that the driver makes the right calls, without an engine.
 
 use super::{Counters, Failure, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The map, and what was asked of it.
+/// The map, and counts of the calls.
 #[derive(Debug, Default)]
 pub struct Model {
     families: [RwLock<Map>; 2],
@@ -24,12 +24,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// Everything in its first family.
+    /// Contents of the first family.
     pub fn read(&self) -> RwLockReadGuard<'_, Map> {
         self.family(0)
     }
 
-    /// Everything in a family; there are two.
+    /// Contents of one of the two families.
     pub fn family(&self, family: usize) -> RwLockReadGuard<'_, Map> {
         self.families[family].read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -54,7 +54,7 @@ impl Model {
     }
 }
 
-/// Opens one and the same model again and again.
+/// Opens one model again and again.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOpener(pub Arc<Model>);
 

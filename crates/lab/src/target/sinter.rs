@@ -15,19 +15,19 @@ use std::sync::Arc;
 pub struct SinterOpener {
     /// Directory of the database.
     pub path: PathBuf,
-    /// The database lies in this volume, and nothing of it in the directory.
+    /// Volume that holds the whole database, instead of the directory.
     pub zones: Option<ZonedPlace>,
     /// Settings of the database.
     pub database: DbSettings,
-    /// The families by name, with their settings; sessions choose among them by their place here.
+    /// The families by name, with their settings; sessions choose them by their index here.
     pub families: Vec<(String, FamilySettings)>,
-    /// Write without a log.
+    /// Whether writes bypass the log.
     pub disable_wal: bool,
-    /// The clock that operations move; `None`: the system's.
+    /// Clock driven by operations; `None`: the system's.
     pub clock: Option<Arc<OperationClock>>,
-    /// Show it a system without cgroups.
+    /// Whether the database sees a system without cgroups.
     pub hide_limits: bool,
-    /// Tiers that are as slow as a medium, by a model ([`Throttle`]). Their directories stand in `database`.
+    /// Tiers that are slowed down to a model of a medium ([`Throttle`]). Their directories stand in `database`.
     pub slow: BTreeMap<Temperature, Medium>,
 }
 
@@ -45,7 +45,7 @@ impl Opener for SinterOpener {
 }
 
 impl SinterOpener {
-    /// Opens the database in a store; in one without a database it makes one, if `fresh`.
+    /// Opens the database in a store; creates one in an empty store, if `fresh`.
     pub fn open_on(&self, store: Arc<dyn Store>, fresh: bool) -> Outcome<SinterTarget> {
         let mut builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
         for (temperature, path) in self.database.tiers.named() {
@@ -187,7 +187,7 @@ pub struct SinterSession<'a> {
 }
 
 impl SinterSession<'_> {
-    /// An operation begins: time moves, where operations move it.
+    /// Begins an operation: advances the clock, if it is driven by operations.
     #[inline]
     fn begin(&self) {
         if let Some(clock) = self.clock {
@@ -284,8 +284,8 @@ impl Scan for DbIterator {
     }
 }
 
-/// A system below the database's directory in which nothing confines the process: what the kernel tells of processors is there, what it
-/// tells of cgroups is not.
+/// Makes a system directory, below the database's, in which nothing confines the process: its /proc links to the kernel's information on
+/// processors, and has none on cgroups.
 fn system_without_groups(path: &Path) -> Outcome<PathBuf> {
     let root = path.join("system");
     std::fs::create_dir_all(root.join("proc"))?;
@@ -298,8 +298,8 @@ fn system_without_groups(path: &Path) -> Outcome<PathBuf> {
     Ok(root)
 }
 
-/// Removes the files of a database, under its lock, so that a database in use is never touched. What SinterDB did not name stays, and so
-/// does a tier that is not this database's.
+/// Removes the files of a database, under its lock, so that a database in use is never touched. Files that SinterDB did not name stay, and
+/// so do tiers of other databases.
 fn remove_database(store: &dyn Store) -> Outcome<()> {
     let _lock = store.lock().map_err(sinterdb::Error::from)?;
     let state = manifest::load(store).ok().and_then(|loaded| loaded.state);

@@ -1,4 +1,4 @@
-//! Key numbers (which key comes next) and key bytes (what it looks like).
+//! Key numbers (the order of keys) and key bytes (their encoding).
 
 use super::permutation::Permutation;
 use super::random::Xoshiro256PlusPlus;
@@ -17,14 +17,13 @@ impl KeyCoder {
         KeyCoder { size }
     }
 
-    /// A buffer for [`KeyCoder::write`]: one per thread, used for every key.
+    /// A buffer for [`KeyCoder::write`]: one per thread, reused for every key.
     pub fn buffer(&self) -> Vec<u8> {
         vec![b'0'; self.size]
     }
 
-    /// Writes key `number` of those that were inserted behind the loaded ones: it lies next to the loaded key `neighbour`, so that inserts
-    /// are spread over the key space as YCSB's hashed ones are. Keys need 16 bytes; the next [`KeyCoder::write`] wants
-    /// [`KeyCoder::pad`] first.
+    /// Writes inserted key `number`: it lies next to the loaded key `neighbour`, so that inserts are spread over the key space as YCSB's
+    /// hashed ones are. Keys need 16 bytes; the next [`KeyCoder::write`] wants [`KeyCoder::pad`] first.
     #[inline]
     pub fn write_inserted(&self, neighbour: u64, number: u64, buffer: &mut [u8]) {
         self.write(neighbour, buffer);
@@ -53,7 +52,7 @@ pub enum Distribution {
     Sequential,
     /// Each key once, in random order.
     Unique(Permutation),
-    /// All keys alike.
+    /// All keys equally often.
     Uniform,
     /// Few keys often: exact Zipf ranks, spread over the key space by a permutation.
     Zipf(Zipf, Permutation),
@@ -77,8 +76,8 @@ impl KeyStream {
         KeyStream { num: num.max(1), distribution, random: Xoshiro256PlusPlus::stream(seed, stream), position: 0, stride: 1 }
     }
 
-    /// The share of one of `threads` threads (numbered from 0) that walk together: of `Sequential` and `Unique` each gets every
-    /// `threads`-th key, so that together they meet each key once. Draws of the others are independent anyway.
+    /// Restricts the stream to the share of one of `threads` threads (numbered from 0): of `Sequential` and `Unique` each gets every
+    /// `threads`-th key, so that together they meet each key once. Draws of the other distributions are independent anyway.
     pub fn share(mut self, thread: u64, threads: u64) -> Self {
         (self.position, self.stride) = (thread % self.num, threads);
         self
@@ -97,7 +96,7 @@ impl KeyStream {
     }
 }
 
-/// The position, which then moves on around `0..num`.
+/// Returns the position and moves it on, around `0..num`.
 #[inline]
 fn step(position: &mut u64, stride: u64, num: u64) -> u64 {
     let (now, left) = (*position, num - *position);

@@ -1,4 +1,4 @@
-//! YCSB's `latest`: what was inserted last is asked for most.
+//! YCSB's `latest`: the newest inserts are requested most.
 
 use super::random::Xoshiro256PlusPlus;
 use super::zipf::Zipf;
@@ -23,12 +23,12 @@ pub enum Recent {
 }
 
 impl Latest {
-    /// Over `loaded` keys (at least 1), none inserted yet.
+    /// A distribution over `loaded` keys (at least 1), none inserted yet.
     pub fn new(loaded: u64, alpha: f64) -> Self {
         Latest { zipf: Zipf::new(loaded, alpha), loaded: loaded.max(1), inserted: 0 }
     }
 
-    /// The stream inserted one more.
+    /// Counts another insert of the stream.
     #[inline]
     pub fn insert(&mut self) {
         self.inserted += 1;

@@ -10,11 +10,11 @@ pub struct LiveKeys {
     count: u64,
 }
 
-/// Largest number of keys that are kept track of: half a GiB of bits.
+/// Largest number of keys that can be tracked: half a GiB of bits.
 const MOST: u64 = 1 << 32;
 
 impl LiveKeys {
-    /// No key of `0..num` exists; `None` if those are too many to keep track of.
+    /// An empty set for keys `0..num`; `None` if they are too many to track.
     pub fn new(num: u64) -> Option<Self> {
         (num <= MOST).then(|| LiveKeys { words: vec![0; (num / 64 + 1) as usize], count: 0 })
     }
@@ -24,7 +24,7 @@ impl LiveKeys {
         self.count
     }
 
-    /// The next `operations` keys of a stream were written (`present`) or deleted.
+    /// Marks the next `operations` keys of a stream as written (`present`) or deleted.
     pub fn replay(&mut self, mut keys: KeyStream, operations: u64, present: bool) {
         for _ in 0..operations {
             self.set(keys.next_key(), present);
@@ -42,7 +42,7 @@ impl LiveKeys {
         }
     }
 
-    /// Key number `key`, below the `num` of [`LiveKeys::new`], was written (`present`) or deleted.
+    /// Marks key number `key`, below the `num` of [`LiveKeys::new`], as written (`present`) or deleted.
     #[inline]
     pub fn set(&mut self, key: u64, present: bool) {
         let (word, bit) = (&mut self.words[(key / 64) as usize], 1u64 << (key % 64));

@@ -2,12 +2,12 @@
 
 use super::random::Xoshiro256PlusPlus;
 
-/// How many bytes a value has. A size is drawn for each write from the writer's stream, whatever the key: a key's values differ in size.
+/// Sizes of values. A size is drawn for each write from the writer's stream, whatever the key: a key's values differ in size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueSizes {
-    /// All alike.
+    /// All values have this size.
     Fixed(usize),
-    /// From the first to the second, each alike often.
+    /// Sizes from the first to the second, all equally frequent.
     Uniform(usize, usize),
     /// Generalised Pareto with location 0, rounded up and cut at `most`, as db_bench's `mixgraph` draws it.
     Pareto {
@@ -21,7 +21,7 @@ pub enum ValueSizes {
 }
 
 impl ValueSizes {
-    /// The largest there is.
+    /// Largest possible size.
     pub fn most(&self) -> usize {
         match *self {
             ValueSizes::Fixed(size) => size,

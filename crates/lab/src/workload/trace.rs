@@ -54,7 +54,7 @@ pub struct Trace<R> {
     pub key: Vec<u8>,
     /// The family, as an index into the list that the store was opened with.
     pub family: usize,
-    /// When, microseconds of the trace's clock; `None` if it does not say.
+    /// Time of the operation, microseconds of the trace's clock; `None` if the line has none.
     pub micros: Option<u64>,
     text: String,
 }
@@ -65,10 +65,10 @@ impl<R: BufRead> Trace<R> {
         Trace { input, line: 0, action: Action::Get, key: Vec::new(), family: 0, micros: None, text: String::new() }
     }
 
-    /// Goes to the next operation; false at the end. Empty lines and those that start with `#` are passed over.
+    /// Reads the next operation; false at the end. Empty lines and lines that start with `#` are skipped.
     ///
     /// # Errors
-    /// Failures of the input, and lines that make no sense.
+    /// Failures of the input, and invalid lines.
     pub fn advance(&mut self) -> Result<bool, TraceError> {
         loop {
             self.line += 1;
@@ -189,7 +189,7 @@ fn unhex(digits: &str, out: &mut Vec<u8>) -> Result<(), String> {
 /// Summary of a whole trace, known before it is replayed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Lines that ask for something.
+    /// Number of operations.
     pub operations: u64,
     /// The largest value.
     pub largest_value: usize,
@@ -219,7 +219,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Whether the line at hand is one that could have been among them.
+    /// Whether the current line fits the summary, as every line of the summarised trace does.
     pub fn covers<R>(&self, trace: &Trace<R>) -> bool {
         let value = if let Action::Put(size) = trace.action { size } else { 0 };
         trace.family <= self.largest_family && value <= self.largest_value

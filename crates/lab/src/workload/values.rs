@@ -32,12 +32,12 @@ impl ValuePool {
         ValuePool { bytes, value_size }
     }
 
-    /// The size of values that it was made for, bytes.
+    /// Largest size of values of the pool, bytes.
     pub fn value_size(&self) -> usize {
         self.value_size
     }
 
-    /// The values one thread writes, from the start of the pool.
+    /// Values for one thread, from the start of the pool.
     pub fn values(&self) -> Values<'_> {
         Values { pool: self, position: 0 }
     }
@@ -57,7 +57,7 @@ impl<'a> Values<'a> {
         self.of_size(self.pool.value_size)
     }
 
-    /// The next value of `size` bytes, at most those that the pool was made for.
+    /// The next value of `size` bytes, at most the pool's largest size.
     #[inline]
     pub fn of_size(&mut self, size: usize) -> &'a [u8] {
         if self.position + size > self.pool.bytes.len() {

@@ -164,7 +164,7 @@ impl<'a> Asker<'a> {
 
 struct Connection {
     stream: TcpStream,
-    /// Bytes of the requests, and the number of them that were sent.
+    /// Bytes of the requests, and how many of these bytes were sent.
     out: Vec<u8>,
     sent: usize,
     /// The requests in `out`, and how many of them were answered.

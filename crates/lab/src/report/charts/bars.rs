@@ -8,12 +8,12 @@ use crate::study::metric::by_cause;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pixels.
+/// Height of a bar, pixels.
 const BAR: usize = 22;
 const LINE: usize = 15;
 const AXES: usize = 70;
 
-/// One lying bar per cell: the mean of its repeats and the interval of that mean; a colour per engine.
+/// One horizontal bar per cell: the mean of its repeats and the interval of that mean; a colour per engine.
 pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, values: impl Fn(&Cell<'_>) -> Vec<f64>) -> Option<Chart> {
     let plain = workload.cells.iter().all(|cell| cell.label.is_empty());
     let place = |cell: &Cell<'_>| wrap(if plain { &cell.engine } else { &cell.label }, LABEL_WIDTH);
@@ -25,7 +25,7 @@ pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, val
             continue;
         }
         let up = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| i.high - s.mean));
-        // None of the figures can be below 0, whatever an interval of few values says.
+        // No figure is below 0, although an interval of few values may reach below.
         let down = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| s.mean - i.low.max(0.0)));
         data.push(json!({
             "type": "bar", "name": escape(engine), "color": color,
@@ -45,13 +45,13 @@ pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, val
     (!data.is_empty()).then(|| Chart { id, title: title.into(), note, data, layout })
 }
 
-/// Pixels of a chart with these labels and at least so much for each.
+/// Height of a chart with these labels and at least `thick` for each, pixels.
 pub fn height<'a>(labels: impl Iterator<Item = &'a String>, thick: usize) -> usize {
     AXES + labels.map(|label| (label.matches("<br>").count() + 1) * LINE).map(|lines| lines.max(thick) + 10).sum::<usize>()
 }
 
 /// Write amplification by cause, stacked: the mean of each cause, so that a stack is as long as the mean of its repeats. Compactions are
-/// told apart by the level they go to.
+/// split by their output level.
 pub fn causes(id: String, workload: &Workload<'_>, part: &str) -> Option<Chart> {
     let ledgers: Vec<(String, BTreeMap<String, f64>)> =
         workload.cells.iter().filter_map(|cell| Some((cell.name(), ledger(cell, part)?))).collect();

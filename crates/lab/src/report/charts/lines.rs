@@ -7,20 +7,20 @@ use crate::run::{PhaseRecord, Second};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Colours of the page's palette; lines beyond them are dashed.
+/// Number of colours of the page's palette; lines beyond them are dashed.
 const COLORS: usize = 8;
-/// Lines that are shown at first; the others wait in the legend.
+/// Number of lines shown at first; the others wait in the legend.
 const SHOWN: usize = 8;
-/// Points of a line; longer series have several seconds in one point.
+/// Most points of a line; in longer series one point stands for several seconds.
 const POINTS: usize = 200;
-/// Pixels, legend left out.
+/// Height without the legend, pixels.
 const HEIGHT: usize = 300;
-/// Characters of a line of a legend.
+/// Characters per line of a legend.
 const LEGEND_WIDTH: usize = 44;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Several readings of a series, of a second or a tenth of one, as one.
+/// Several readings of a series, each of a second or a tenth of one, taken together.
 struct Span {
     at: f64,
     length: f64,
@@ -77,12 +77,12 @@ impl Span {
     }
 
     fn most(&self, of: fn(&Second) -> f64) -> f64 {
-        // A number is greater than none.
+        // NaN loses against any number.
         self.seconds.iter().map(of).fold(f64::NAN, f64::max)
     }
 }
 
-/// The series in at most [`POINTS`] spans, and how many seconds are in one.
+/// Splits a series into at most [`POINTS`] spans; also returns the seconds per span.
 fn spans(series: &[Second]) -> (Vec<Span>, usize) {
     let each = series.len().div_ceil(POINTS).max(1);
     let mut before = 0.0;
@@ -97,7 +97,7 @@ fn spans(series: &[Second]) -> (Vec<Span>, usize) {
     (spans, each)
 }
 
-/// The repeat whose throughput is the median (the lower one of two): a mean of series would smooth away what lines are drawn for.
+/// The repeat with the median throughput (the lower one of two): a mean of series would smooth away the peaks that lines should show.
 fn median_run<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a PhaseRecord> {
     let mut phases: Vec<&PhaseRecord> = cell.phases(name).collect();
     phases.sort_by(|a, b| a.operations_per_second.total_cmp(&b.operations_per_second));
@@ -122,8 +122,8 @@ fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
     trace
 }
 
-/// The quantities of a phase second by second, a line per cell, or a mark where it took no longer than one. Quantities that are 0
-/// throughout have no chart, nor have phases that are over in a second everywhere.
+/// Charts of the quantities of a phase over time, a line per cell, or a mark for a phase of one second. Quantities that are always 0 have
+/// no chart, nor have phases that last one second everywhere.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
     let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
@@ -161,8 +161,8 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     QUANTITIES.iter().filter_map(draw).collect()
 }
 
-/// Latency by percentile, all repeats together. The axis is one over the share that took longer, so that the tail has as much room as it
-/// deserves (as HdrHistogram's plots; Tene 2013).
+/// Latency by percentile, all repeats together. The axis is one over the share of longer calls, so that the tail is as wide as it deserves
+/// (as HdrHistogram's plots; Tene 2013).
 pub fn percentiles(id: String, workload: &Workload<'_>, name: &str) -> Option<Chart> {
     let curves = workload.cells.iter().enumerate().filter_map(|(place, cell)| Some((place, cell, curve(cell, name)?)));
     let data: Vec<Value> = curves
@@ -181,8 +181,8 @@ pub fn percentiles(id: String, workload: &Workload<'_>, name: &str) -> Option<Ch
     (!data.is_empty()).then(|| Chart { id, title: "Latency by percentile".into(), note, data, layout })
 }
 
-/// Points of a curve: one over the share of longer calls, and microseconds. Behind the longest call that would be infinite; it stands
-/// where its own share is.
+/// Points of a curve: one over the share of longer calls, and microseconds. For the longest call that would be infinite; it stands at one
+/// over its own share.
 fn curve(cell: &Cell<'_>, name: &str) -> Option<Vec<(f64, f64)>> {
     let latencies = cell.phases(name).filter_map(|phase| phase.latency.as_ref());
     let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();

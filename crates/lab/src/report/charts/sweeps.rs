@@ -1,4 +1,4 @@
-//! Heat maps: where cells are a whole grid of two parameters, the others being equal.
+//! Heat maps of cells that form a whole grid over two parameters, all other parameters being equal.
 
 use super::bars::height;
 use super::{Chart, LABEL_WIDTH, number};
@@ -10,11 +10,11 @@ use crate::study::metric::Metric;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Fewest cells of a heat map: two values of two parameters are better read as bars.
+/// Fewest cells of a heat map: two values of two parameters are read better as bars.
 const LEAST_CELLS: usize = 6;
-/// Characters of a line below a column.
+/// Characters per line of a column's label.
 const COLUMN_WIDTH: usize = 12;
-/// Pixels.
+/// Height of a row, pixels.
 const ROW: usize = 30;
 const TITLE: usize = 20;
 
@@ -27,7 +27,7 @@ struct Grid<'a> {
     cells: Vec<&'a Cell<'a>>,
 }
 
-/// For every engine, grid and part: write amplification, beside it space amplification, and what the studies want to see of `swept`.
+/// Heat maps for every engine, grid and part: write amplification, space amplification, and the metrics `swept` of the studies.
 pub fn sweeps(workloads: &[Workload<'_>], swept: &[Metric]) -> Vec<Chart> {
     let engines: BTreeSet<&String> = workloads.iter().flat_map(|workload| &workload.engines).collect();
     let mut charts = Vec::new();
@@ -62,7 +62,7 @@ fn grids<'a>(cells: Vec<&'a Cell<'a>>) -> Vec<Grid<'a>> {
         facets.collect::<Vec<_>>()
     });
     let size = |grids: &Vec<Grid<'_>>| grids.iter().map(|grid| grid.cells.len()).sum::<usize>();
-    // `max_by_key` takes the last of equals; the first is easier to foretell.
+    // `max_by_key` takes the last of equals; the first is easier to predict.
     found.reduce(|best, next| if size(&next) > size(&best) { next } else { best }).unwrap_or_default()
 }
 
@@ -98,7 +98,7 @@ impl<'a> Grid<'a> {
         self.cells.first().map(|cell| cell.parts.keys().filter(all).cloned().collect()).unwrap_or_default()
     }
 
-    /// `None` where no cell has the figure, which has a name and a meaning.
+    /// The heat map of one figure; `None` where no cell has it. `about`: its name and meaning.
     fn chart(&self, id: String, part: &str, about: (&str, &str), values_of: impl Fn(&Cell<'_>) -> Vec<f64>) -> Option<Chart> {
         let (columns, rows) = (values(&self.cells, &self.across), values(&self.cells, &self.down));
         let value = |row: &String, column: &String| {

@@ -7,7 +7,7 @@ use crate::statistics::Ratio;
 use crate::study::judge::{Compared, Finding, State};
 use serde_json::Value;
 
-/// Changes of write amplification below this are not told.
+/// Smallest change of write amplification that is reported.
 const LEAST_CHANGE: f64 = 0.005;
 
 /// The study's own title, or the folder's name.
@@ -16,7 +16,7 @@ pub fn title(folder: &Folder) -> String {
     text("title").or_else(|| text("name")).unwrap_or_else(|| folder.name.clone())
 }
 
-/// The section; nothing for results without a study.
+/// The section of questions; empty for results without a study.
 pub fn asked(folder: &Folder, several: bool) -> String {
     let Some(study) = &folder.study else { return String::new() };
     let paragraphs = |name: &str| study.get(name).and_then(Value::as_array).into_iter().flatten();
@@ -34,7 +34,7 @@ pub fn asked(folder: &Folder, several: bool) -> String {
     format!("<section><h2>What was asked{}</h2>\n{questions}{left_out}{claims}</section>\n", of(folder, several))
 }
 
-/// The section; says so where nothing was decided.
+/// The section of findings; says so if there are none.
 pub fn verdicts(folder: &Folder, several: bool) -> String {
     let head = format!("<section><h2>Verdicts{}</h2>\n", of(folder, several));
     let asked = folder.study.as_ref().and_then(|study| study.get("hypotheses")?.as_array()).is_some_and(|list| !list.is_empty());

@@ -20,7 +20,7 @@ pub fn bulk(html: &str, figures: &[Value]) -> String {
     )
 }
 
-/// Has no time stamp, so that the same figures give the same page.
+/// Compresses without a time stamp, so that equal figures give equal pages.
 fn gzip(text: &str) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(text.as_bytes())?;

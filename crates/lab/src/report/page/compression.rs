@@ -13,7 +13,7 @@ const MIB: f64 = 1_048_576.0;
 /// Reports of a cell's runs: the engine's codecs and the codecs that it chose, each pair with a run that reported it.
 type Texts<'a> = BTreeMap<(String, String), &'a Run>;
 
-/// The table; nothing where all runs of an engine had the same, or no engine said what.
+/// The table; empty where all runs of an engine had one compression, or no engine reported any.
 pub fn compression(folders: &[Folder]) -> String {
     let mut had: BTreeMap<(&str, String), Texts<'_>> = BTreeMap::new();
     for (folder, run) in folders.iter().flat_map(|folder| folder.runs.iter().map(move |run| (folder, run))) {
@@ -21,7 +21,7 @@ pub fn compression(folders: &[Folder]) -> String {
         let Some((_, cell)) = folder.planned(run).filter(|_| record.failure.is_none() && !record.compression.is_empty()) else { continue };
         let text = record.compression.iter().map(|(family, text)| format!("{family}: {text}")).collect::<Vec<_>>().join("; ");
         let chosen = record.phases.iter().map(chosen).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
-        // The first repeat speaks for the others, as long as they chose alike.
+        // The first repeat stands for all that chose alike.
         had.entry((&record.spec.engine.name, cell.name.clone())).or_default().entry((text, chosen)).or_insert(run);
     }
     let of_cells = had.iter().flat_map(|((engine, _), texts)| texts.keys().map(move |text| (*engine, text)));

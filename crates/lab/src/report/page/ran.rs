@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// The section.
+/// The section of runs.
 pub fn ran(folders: &[Folder], csv: &str) -> String {
     let runs: Vec<&Run> = folders.iter().flat_map(|folder| &folder.runs).collect();
     let failed = runs.iter().filter(|run| run.record.failure.is_some()).count();
@@ -91,7 +91,7 @@ fn ignored(runs: &[&Run]) -> String {
     if named.is_empty() { named } else { format!("<h3>Ignored settings</h3>\n{named}") }
 }
 
-/// Every parameter with its values: first those that differ, which name the rows and bars below, then those that all runs share.
+/// Every parameter with its values: first the differing ones, which name the rows and bars below, then those shared by all runs.
 fn settings(folders: &[Folder]) -> String {
     let runs = parameters(folders);
     let varied = differing(&runs.iter().map(|(.., parameters)| parameters).collect::<Vec<_>>());
