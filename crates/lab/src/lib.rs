@@ -1,7 +1,7 @@
-//! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] is what they
-//! are run against, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] is what comes out: plain data, and its text.
-//! [`run`] is one run as data, [`drive`] does it, [`study`] makes many of them with a question, [`statistics`] is what may be said of
-//! repeats, [`report`] the page, [`advise`] predicts what a study would find, and [`churn`] what files on zones would cost.
+//! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] has the traits of
+//! stores under measurement, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] holds its results: plain data, and its
+//! text. [`run`] is one run as data, [`drive`] executes it, [`study`] makes many runs to answer a question, [`statistics`] evaluates
+//! repeats, [`report`] makes the page, [`advise`] predicts the results of a study, and [`churn`] simulates files on zones.
 
 pub mod advise;
 pub mod bench;

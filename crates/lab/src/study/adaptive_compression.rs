@@ -15,9 +15,9 @@ use sinterdb::internal::settings::format_bytes;
 /// Name of the study on the command line.
 pub const NAME: &str = "adaptive-compression";
 
-/// The only engine that chooses codecs itself.
+/// Engine that chooses codecs itself; there is only one.
 const CHOOSER: &str = "sinter";
-/// The engine of the original.
+/// Engine of the original study.
 const ORIGINAL: &str = "rocksdb";
 /// Name of the strategy in which the engine chooses, and value of the setting.
 const AUTO: &str = "auto";
@@ -25,7 +25,7 @@ const AUTO: &str = "auto";
 const NONE: &str = "kNoCompression";
 const LZ4: &str = "kLZ4Compression";
 const ZSTD: &str = "kZSTD";
-/// zstd's effort on both engines, stated because their defaults differ: RocksDB's, which the original had.
+/// zstd's level on both engines, set because their defaults differ: RocksDB's, as in the original.
 const ZSTD_LEVEL: i32 = 3;
 /// A codec for each of levels 0 to 6.
 type Levels = [&'static str; 7];
@@ -34,7 +34,7 @@ type Levels = [&'static str; 7];
 const STRATEGIES_A: [(&str, Levels); 4] =
     [("adaptive", [NONE, NONE, LZ4, LZ4, ZSTD, ZSTD, ZSTD]), ("all_zstd", [ZSTD; 7]), ("all_lz4", [LZ4; 7]), (NO_COMPRESSION, [NONE; 7])];
 const NO_COMPRESSION: &str = "no_comp";
-/// B's.
+/// B's strategies, in the original's names.
 const STRATEGIES_B: [(&str, Levels); 5] = [
     (PLAIN, [NONE; 7]),
     ("all zstd", [ZSTD; 7]),
@@ -61,11 +61,11 @@ impl Size {
 struct Sizes {
     a: Size,
     b: Size,
-    /// Reads of each client of A, as a part of the keys.
+    /// Reads of each client of A, as a share of the keys.
     reads: f64,
-    /// Processors of A.
+    /// Numbers of processors of A.
     cpus: &'static [usize],
-    /// Memory of A, GiB before it is divided; none: no run has a limit.
+    /// Memory limits of A, GiB before they are divided; empty: no run has a limit.
     memory: &'static [u64],
     repeats: u32,
 }
@@ -86,7 +86,7 @@ impl Sizes {
             Scale::Small => {
                 Sizes { a: Size { divisor: 16, keys: a.keys / 16 }, b, reads: 0.25, cpus: &[1, 2], memory: &[1, 2, 4], repeats: 5 }
             }
-            // What is compared is a rate, which so many reads show: the original's 8,000,000 would be most of the hours.
+            // The claims compare rates, which so many reads show: the original's 8,000,000 would take most of the hours.
             Scale::Paper => Sizes { a, b, reads: 1.0 / 16.0, cpus: &[1, 2, 4, 6], memory: &[1, 2, 4, 8], repeats: 3 },
         }
     }
@@ -108,7 +108,7 @@ pub const LEAST_MEMORY: u64 = (1 << 30) / 16;
 /// Limits of A's runs that this machine permits, and the runs that are left out.
 struct Room {
     cpus: Vec<usize>,
-    /// `None`: no limit.
+    /// Memory limits, bytes; `None`: no limit.
     memory: Vec<Option<u64>>,
     left_out: Vec<String>,
 }

@@ -96,7 +96,7 @@ impl Sizes {
             minimums: &[32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB],
             of_minimums: [1, 3],
             memory: None,
-            // Three quarters of what a memtable can grow to (`memory_for`): it holds more than keys and values.
+            // Three quarters of the largest memtable (`memory_for`), which holds more than keys and values.
             kept: 192 * MIB,
             kept_memory: with_hot_keys(4 * GIB),
             repeats: 5,
@@ -123,7 +123,7 @@ impl Sizes {
         self.values.iter().flat_map(|value| self.times.iter().map(move |times| Row { value: *value, sets: times * value.keys }))
     }
 
-    /// The row of a value that has most SETs.
+    /// The row with most SETs of a value.
     fn longest(&self, value: Value) -> Row {
         Row { value, sets: self.times.iter().max().map_or(1, |times| times * value.keys) }
     }
@@ -137,7 +137,7 @@ impl Sizes {
 /// The memory at which SinterDB's memtables, and with them the log that is kept, have `memtable` bytes; `None` if there is none.
 fn memory_for(memtable: u64) -> Option<u64> {
     let memory = memtable * 5 / 2;
-    // The least that a database can have, and what the server's log lets a memtable grow to.
+    // The smallest memory of a database, and the largest memtable that the server's log permits.
     (memory >= MIB && memtable <= 256 * MIB).then_some(with_hot_keys(memory))
 }
 

@@ -1,5 +1,5 @@
-//! The runs of a study in one file, `runs.jsonl.zst`: JSON lines, compressed by zstd, which `zstdcat` prints. The first line is the study
-//! as it was asked. Each other line is one run, `{"run":N,"record":{...}}`, and numbers rise.
+//! The runs of a study in one file, `runs.jsonl.zst`: JSON lines, compressed by zstd, readable with `zstdcat`. The first line is the
+//! study's request. Each other line is one run, `{"run":N,"record":{...}}`, in ascending order of numbers.
 //!
 //! While a study runs, its folder holds the loose files `study.json` and `runs/NNNN.json`. [`archive()`] moves them into the archive. A
 //! loose file replaces its counterpart in the archive, so that a study can go on after it was archived, and an interrupted [`archive()`]
@@ -30,7 +30,7 @@ pub const RUNS: &str = "runs";
 
 /// Level of zstd: an archive is written once.
 const LEVEL: i32 = 19;
-/// Largest window that the decoder grants a frame, as a power of two: 128 MiB.
+/// Largest window of a zstd frame that is accepted, as a power of two: 128 MiB.
 const WINDOW_LOG: u32 = 27;
 /// Longest line that is read, bytes. The longest record of our studies takes 0.8 MB.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -46,14 +46,14 @@ pub struct Text {
     pub json: String,
 }
 
-/// The part of a record that tells whether this program can read the rest.
+/// The part of a record by which a program sees whether it can read the rest.
 #[derive(Deserialize)]
 struct Head {
     version: u32,
 }
 
 impl Text {
-    /// A loose file; `None` if there is none.
+    /// Reads a loose file; `None` if there is none.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -65,15 +65,15 @@ impl Text {
         }
     }
 
-    /// The value that the text says.
+    /// Parses the text.
     ///
     /// # Errors
-    /// Text that is damaged, or says something else.
+    /// Text that is damaged, or holds something else.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.json).map_err(|error| wrong(&self.place, &error))
     }
 
-    /// The record that the text says.
+    /// Parses the text as a record.
     ///
     /// # Errors
     /// As [`parse`](Self::parse); a record of another version.
@@ -105,7 +105,7 @@ struct Line {
 /// The study and the runs of a result folder.
 #[derive(Debug, Default)]
 pub struct Stored {
-    /// The study as it was asked.
+    /// The request of the study.
     pub study: Option<Text>,
     /// Records by the names of their loose files, `NNNN.json`.
     pub runs: BTreeMap<String, Text>,
@@ -130,7 +130,7 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Reads the archive of a folder alone; nothing where there is none.
+    /// Reads the archive of a folder without its loose files; empty where there is none.
     ///
     /// # Errors
     /// A damaged archive; the message names the line.
@@ -171,18 +171,18 @@ impl Stored {
 /// Moves the loose files of a study into the archive of its folder. The study must have ended.
 ///
 /// # Errors
-/// A folder without a study, damaged files, a medium that takes no more. The loose files are then still there.
+/// A folder without a study, damaged files, a full medium. The loose files then still exist.
 pub fn archive(folder: &Path) -> Result<PathBuf, Error> {
     let stored = Stored::read(folder)?;
     let study = stored.study.as_ref().ok_or_else(|| wrong(&folder.display(), &"no study there"))?.line()?;
     let mut lines = vec![serde_json::to_string(&study)];
     let mut loose = vec![folder.join(STUDY)];
-    // Files with names of other kinds are not the study's.
+    // Files with other names do not belong to the study.
     let numbered = stored.runs.iter().filter_map(|(name, text)| Some((number(name)?, name, text)));
     let mut numbered: Vec<_> = numbered.filter(|(run, name, _)| run_name(*run) == **name).collect();
     numbered.sort_by_key(|(run, ..)| *run);
     for (run, name, text) in numbered {
-        // What no reader would understand stays a loose file, which can be taken away.
+        // A record that no reader would understand stays a loose file, which can be removed.
         text.record()?;
         lines.push(serde_json::to_string(&Line { run, record: text.line()? }));
         loose.push(folder.join(RUNS).join(name));
@@ -195,7 +195,7 @@ pub fn archive(folder: &Path) -> Result<PathBuf, Error> {
         for line in lines {
             let line = line? + "\n";
             bytes += line.len() as u64;
-            // Readers stop there.
+            // Readers accept no more.
             if line.len() as u64 > LONGEST_LINE || bytes > LARGEST {
                 return Err(io::Error::new(ErrorKind::InvalidData, "a record is too long, or all of them together are"));
             }
@@ -203,7 +203,7 @@ pub fn archive(folder: &Path) -> Result<PathBuf, Error> {
         }
         encoder.finish().map(drop)
     })?;
-    // The name of the archive has to outlive a power cut before the loose files go.
+    // The archive's name must survive a power cut before the loose files are removed.
     let removed = File::open(folder).and_then(|folder| folder.sync_all()).and_then(|()| loose.iter().try_for_each(|file| remove(file)));
     removed.map_err(|error| Error::Failed(format!("{}: {error}", folder.display())))?;
     // A directory with other files stays.

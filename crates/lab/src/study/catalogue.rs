@@ -1,4 +1,4 @@
-//! The studies there are.
+//! The list of studies.
 
 use super::plan::{Request, Scale, Study};
 use super::{Error, adaptive_compression, aof_rewrite, compaction_wal_waf, large_load, memory_and_limits, own, redis_speed};
@@ -63,8 +63,8 @@ pub const STUDIES: &[Entry] = &[
     },
 ];
 
-/// The least memory, bytes, that a study confines a run to, if it varies what its runs may use, so that [`Request::permits`] matters to it.
-/// Whether that is permitted decides on all.
+/// Smallest memory limit in a study that varies limits, bytes, for which [`Request::permits`] matters; `None` for other studies. If this
+/// limit is permitted, larger ones are.
 pub fn least_memory(name: &str) -> Option<u64> {
     match name {
         adaptive_compression::NAME => Some(adaptive_compression::LEAST_MEMORY),
@@ -73,10 +73,10 @@ pub fn least_memory(name: &str) -> Option<u64> {
     }
 }
 
-/// The engines that runners know.
+/// Engines that runners support.
 const ENGINES: [&str; 3] = ["sinter", "rocksdb", "fjall"];
 
-/// The engines that a study can have.
+/// Engines that a study can compare.
 pub fn engines(name: &str) -> &'static [&'static str] {
     match name {
         aof_rewrite::NAME | redis_speed::NAME => &SERVERS,
@@ -84,15 +84,15 @@ pub fn engines(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a study is one of servers, so that [`Request::servers`] matters to it.
+/// Whether a study is about servers, so that [`Request::servers`] matters to it.
 pub fn has_servers(name: &str) -> bool {
     engines(name) == SERVERS
 }
 
-/// The study of a name.
+/// The study with this name.
 ///
 /// # Errors
-/// Names that are not known, and numbers that are out of range.
+/// Unknown names, and numbers out of range.
 pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error> {
     check(request, engines(name))?;
     if request.engines.iter().any(|engine| engine == REDIS) && request.servers.redis.is_none() {
@@ -104,7 +104,7 @@ pub fn study(name: &str, scale: Scale, request: &Request) -> Result<Study, Error
     checked((entry.make)(scale, request))
 }
 
-/// A user's workload under many settings: which of them writes least, at which space, memory and speed.
+/// A study of a user's workload under many settings: which of them writes least, at which space, memory and speed.
 ///
 /// # Errors
 /// As [`study`]; a workload in which nothing can be measured.
@@ -113,18 +113,18 @@ pub fn own_workload(workload: Workload, request: &Request) -> Result<Study, Erro
     checked(own::study(workload, request)?)
 }
 
-/// A workload of [`NAMED`](crate::run::NAMED), with as many requests as keys, by two threads; `None` if there is none of that name.
+/// A workload of [`NAMED`](crate::run::NAMED), with as many requests as keys, by two threads; `None` for an unknown name.
 pub fn named_workload(name: &str, scale: Scale) -> Option<Workload> {
     let keys = match scale {
         Scale::Ci => 10_000,
         Scale::Small => 2_000_000,
-        // Of each server in YCSB's paper: 20 GB (Cooper et al., SoCC 2010, section 6).
+        // As on each server in YCSB's paper: 20 GB (Cooper et al., SoCC 2010, section 6).
         Scale::Paper => 20_000_000,
     };
     named(name, keys, keys, 2)
 }
 
-/// A study whose runs can be made: what is wrong is told before the first, not by each.
+/// Validates all specs of a study, so that complaints come before the first run.
 fn checked(study: Study) -> Result<Study, Error> {
     let specs = study.runs().into_iter().filter_map(|run| study.spec(&run));
     match specs.map(|spec| spec.validate()).find(|complaints| !complaints.is_empty()) {

@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 /// Name of the study on the command line.
 pub const NAME: &str = "compaction-wal-waf";
 
-/// By how much a figure has to change for the change to matter: 5 %.
+/// Bounds of a change of a figure that matters: 5 %.
 const LESS: f64 = 0.95;
 const MORE: f64 = 1.05;
-/// By how much two differences have to differ, as a share of the mean of the four figures, for it to matter: 5 %. Their sums in pairs then
-/// differ by half of that.
+/// Bound for two differences that matter: they differ by 5 % of the mean of the four figures. Their sums in pairs then differ by half of
+/// that.
 const INTERACTION: f64 = 1.0 + (MORE - 1.0) / 2.0;
-/// Within this factor, one write amplification is near another.
+/// "Near": factor within which one write amplification is near another.
 const NEAR: f64 = 1.10;
 /// Bytes of a key, db_bench's default.
 const KEY: usize = 16;
 /// Bytes of a value, the original's.
 const VALUES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
-/// The loads that are measured, each with its debts.
+/// The measured loads, each with the compactions that it leaves.
 const LOADS: [&str; 2] = ["fillrandom", "overwrite"];
 /// Suffix of phases that finish the compactions left by the phase before.
 const DEBTS: &str = "debts";
 
-/// The smallest fan-out that is tried.
+/// Smallest fan-out of the study.
 const LEAST_FAN_OUT: u64 = 4;
 const UNIVERSAL: Shape = Shape::Universal { trigger: TRIGGER };
 const LEVELED: Shape = Shape::Leveled { base: BASE, fan_out: FAN_OUT };
@@ -55,8 +55,8 @@ impl Sizes {
         MEMTABLE / self.divisor
     }
 
-    /// Bytes in tables of the keys that are there after a load, of which each puts as many uniform keys as there are: the number of puts of
-    /// a key is nearly Poisson's. Half of a value compresses away.
+    /// Bytes in tables after a load. Each load puts as many uniform keys as there are, so that the number of puts of a key is nearly
+    /// Poisson's. Half of a value compresses away.
     fn tree(&self, value: usize, load: &str) -> u64 {
         let loads = LOADS.iter().position(|other| *other == load).map_or(0, |place| place + 1);
         let there = self.keys as f64 * (1.0 - (-(loads as f64)).exp());
@@ -203,7 +203,7 @@ const SPLITS: [(&str, Shape, Option<Shape>); 6] = [
     ("hot universal, cold leveled", UNIVERSAL, Some(LEVELED)),
 ];
 
-/// Two families together have the memory of one: half the memtable each. Tables and levels stay as they are.
+/// One of two families, with half the memtable: both together have the memory of one. Tables and levels stay as they are.
 fn half(name: &str, shape: Shape, memtable: u64) -> FamilySpec {
     let mut family = family(name, shape, memtable);
     family.settings.insert("write_buffer_size".to_string(), (memtable / 2).to_string());

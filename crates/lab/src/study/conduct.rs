@@ -1,7 +1,7 @@
 //! Runs a study: each run is a child process, so that its memory and CPU time are its own and engines do not meet.
 //!
 //! A runner (`<program> run`) reads one spec from stdin, tells its progress on stderr (`phase NAME done/total`) and prints one record. An
-//! interrupt ends the run at hand and is passed on to it; what it had finished does not count, what was finished before is kept.
+//! interrupt is passed on to the current run and ends it; its finished phases do not count, and runs finished before are kept.
 
 use super::Error;
 use super::folder::Folder;
@@ -20,9 +20,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How often a waiting study looks whether it should stop.
+/// Interval between checks of the stop flag while a run goes on.
 const POLL: Duration = Duration::from_millis(20);
-/// Polls after which a runner that does not stop is ended: a minute.
+/// Polls after which a runner that does not stop is killed: a minute.
 const PATIENCE: u32 = 3000;
 
 /// A program that executes specs.
@@ -79,8 +79,8 @@ enum Outcome {
     Interrupted,
 }
 
-/// Makes all runs of a study that have no good record yet. `runner` finds the program for an engine. A run that fails is told and kept, and
-/// the others go on; the next time, it is tried again.
+/// Makes all runs of a study that have no good record yet. `runner` finds the program for an engine. A failed run is reported and stored,
+/// and the others go on; the next call tries it again.
 ///
 /// # Errors
 /// A folder that cannot be read or written.
@@ -128,7 +128,7 @@ fn execute(runner: &Runner, spec: &RunSpec, stop: &AtomicBool, watch: &mut dyn F
     let name = runner.program.display();
     let mut command = Command::new(&runner.program);
     command.args(&runner.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A group of its own: the terminal's Ctrl-C comes to this process alone, which passes it on once.
+    // A group of its own: the terminal's Ctrl-C reaches this process only, which passes it on once.
     command.process_group(0);
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -144,13 +144,13 @@ fn execute(runner: &Runner, spec: &RunSpec, stop: &AtomicBool, watch: &mut dyn F
             let mut text = Vec::new();
             stdout.read_to_end(&mut text).map(|_| text)
         });
-        // A runner that does not read its spec says why itself.
+        // A runner that does not read its spec reports the reason itself.
         let _ = serde_json::to_vec(spec).map(|text| stdin.write_all(&text));
         drop(stdin);
         let (status, last) = attend(&mut child, &lines, stop, watch);
         (status, last, printed.join())
     });
-    // One that was killed had no time to tidy up.
+    // A killed runner could not clean up.
     for parent in spec.tier_directories().chain([spec.medium.directory.as_path()]) {
         remove_left(parent, child.id());
     }
@@ -169,7 +169,8 @@ fn execute(runner: &Runner, spec: &RunSpec, stop: &AtomicBool, watch: &mut dyn F
     Outcome::Lost(if last.is_empty() { format!("{name}: {status}") } else { format!("{name}: {status}: {last}") })
 }
 
-/// Waits for the end of a child process, passes on its progress and, once, the wish to stop. Gives the last line that was no progress.
+/// Waits for the end of a child process, and passes on its progress and, once, the request to stop. Returns the last line on stderr that
+/// was no progress.
 fn attend(
     child: &mut Child,
     lines: &Receiver<String>,
@@ -200,7 +201,7 @@ fn attend(
         }
         if stop.load(Ordering::Relaxed) {
             match asked {
-                // One that has just ended is no failure.
+                // A child that has just ended is no failure.
                 0 => i32::try_from(child.id()).map_or((), |id| kill(Pid::from_raw(id), Signal::SIGINT).unwrap_or(())),
                 PATIENCE => child.kill().unwrap_or(()),
                 _ => {}
@@ -210,7 +211,7 @@ fn attend(
     }
 }
 
-/// `phase NAME done/total`; names may have blanks.
+/// Parses `phase NAME done/total`; names may have blanks.
 fn progress(line: &str) -> Option<(&str, u64, u64)> {
     let (phase, counts) = line.strip_prefix("phase ")?.rsplit_once(' ')?;
     let (done, total) = counts.split_once('/')?;

@@ -1,6 +1,6 @@
-//! The folder of a study that runs: `study.json` (the study as it was asked), `runs/NNNN.json` (one record per run), `verdicts.json`, and
-//! the [archive](super::archive) of an earlier session. Files appear whole or not at all, so that a study can be ended at any moment and
-//! go on later.
+//! The folder of a running study: `study.json` (the request), `runs/NNNN.json` (one record per run), `verdicts.json`, and the
+//! [archive](super::archive) of an earlier session. Files appear whole or not at all, so that a study can be ended at any moment and go on
+//! later.
 
 use super::Error;
 use super::archive::{ARCHIVE, RUNS, STUDY, Stored, Text, run_name};
@@ -24,7 +24,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder for a study.
+    /// Creates a folder for a new study.
     ///
     /// # Errors
     /// A folder that has results already, or that cannot be written.
@@ -39,7 +39,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder of a study that was begun, and that study.
+    /// Opens the folder of an existing study, and reads the study.
     ///
     /// # Errors
     /// A folder without a study, or with one of another version.
@@ -77,7 +77,7 @@ impl Folder {
         Ok(Some(record))
     }
 
-    /// Keeps the record of a run.
+    /// Stores the record of a run.
     ///
     /// # Errors
     /// A medium that takes no more.
@@ -87,7 +87,7 @@ impl Folder {
         write(&self.run_file(run), record)
     }
 
-    /// Keeps what was found.
+    /// Stores the findings.
     ///
     /// # Errors
     /// A medium that takes no more.
@@ -100,22 +100,22 @@ impl Folder {
     }
 }
 
-/// Reads a JSON file of the user's.
+/// Reads a JSON file of the user.
 ///
 /// # Errors
-/// A file that cannot be read, or does not say what it should: a wrong request.
+/// A file that cannot be read, or has other contents: a wrong request.
 pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
     let wrong = |what: &dyn Display| Error::Request(format!("{}: {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
     serde_json::from_str(&text).map_err(|error| wrong(&error))
 }
 
-/// In one line, because hundreds of records are kept, and half of an indented one is blanks.
+/// Writes a value as JSON in one line, because hundreds of records are kept, and half of an indented one is blanks.
 fn write<T: Serialize + ?Sized>(file: &Path, value: &T) -> Result<(), Error> {
     write_whole(file, |new| new.write_all((serde_json::to_string(value)? + "\n").as_bytes()))
 }
 
-/// Writes beside the file first, so that a file under its name is whole.
+/// Writes a temporary file first, so that a file under its name is always whole.
 pub(super) fn write_whole(file: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
     let unfinished = file.with_extension("unfinished");
     let written = File::create(&unfinished).and_then(|mut new| {

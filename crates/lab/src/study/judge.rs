@@ -1,4 +1,4 @@
-//! Applies the rule that a study states to what its runs say.
+//! Applies the rules of a study to the records of its runs.
 
 use super::Error;
 use super::folder::Folder;
@@ -10,7 +10,7 @@ use crate::statistics::{CONFIDENCE, Interval, Method, Ratio, Summary, cliffs_del
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A verdict, and all that led to it.
+/// A verdict and the comparisons behind it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The verdict.
@@ -53,7 +53,7 @@ pub enum State {
     Open,
 }
 
-/// Bytes written for one cause over bytes written by the user, means.
+/// Mean bytes written for one cause over bytes written by the user, on both sides of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CauseChange {
     /// The cause.
@@ -77,7 +77,7 @@ impl Results {
         for run in study.runs() {
             if let Some(record) = folder.record(study, &run)?.filter(|record| study.accepts(&run, record)) {
                 let limited = study.cell(run.cell, run.engine).is_some_and(|cell| cell.limits != Limits::default());
-                // Where the limits that make a cell do not hold, its run is one of another cell.
+                // Without its limits a run does not belong to its cell.
                 if !limited || record.confinement.complaint.is_none() {
                     results.entry((run.cell.to_string(), run.engine.to_string())).or_default().push(record);
                 }
@@ -86,7 +86,7 @@ impl Results {
         Ok(Results(results))
     }
 
-    /// A metric of all repeats of a term.
+    /// Values of a metric of a term, one for each repeat.
     pub fn sample(&self, study: &Study, engine: &str, term: &Term, metric: Metric) -> Vec<f64> {
         Side { study, results: self, engine }.sample(term, metric)
     }
@@ -96,7 +96,7 @@ impl Results {
     }
 }
 
-/// A study and its results, seen from one engine.
+/// A study and its results, judged for one engine.
 struct Side<'a> {
     study: &'a Study,
     results: &'a Results,
@@ -122,8 +122,8 @@ impl Side<'_> {
         self.records(term).iter().filter_map(|record| metric.of(record, self.phases(term))).collect()
     }
 
-    /// A metric of all terms, of the repeats that all of them have: those are blocks, with keys and a time of their own. What only one side
-    /// has may have been measured on another day.
+    /// Values of a metric of all terms, from the repeats that all of them have: these are blocks with common keys, measured at about the
+    /// same time. Repeats that only one side has may be from another day.
     fn blocks(&self, terms: &[&Term], metric: Metric) -> Vec<Vec<f64>> {
         let values = |term: &&Term| -> BTreeMap<u64, f64> {
             let of = |record: &RunRecord| Some((record.spec.seed, metric.of(record, self.phases(term))?));
@@ -139,7 +139,7 @@ impl Side<'_> {
     }
 }
 
-/// All hypotheses on all engines.
+/// Judges all hypotheses on all engines.
 pub fn judge(study: &Study, results: &Results) -> Vec<Finding> {
     let sides = study.engines.iter().map(|engine| Side { study, results, engine });
     let judged = |side: Side<'_>| {
@@ -189,13 +189,13 @@ fn methods(comparisons: &[Compared]) -> Vec<String> {
         .collect()
 }
 
-/// The records that a hypothesis is judged by.
+/// Records by which a hypothesis is judged.
 fn judged_by<'a>(hypothesis: &'a Hypothesis, side: &'a Side<'_>) -> impl Iterator<Item = &'a RunRecord> {
     let comparisons = hypothesis.groups.iter().flat_map(|group| &group.any_of);
     comparisons.flat_map(|c| c.above.iter().chain(&c.below)).flat_map(move |term| side.records(term))
 }
 
-/// The settings that the hypothesis is about and that some run of it told it had no use for.
+/// Settings needed by the hypothesis that some run ignored.
 fn ignored_settings(hypothesis: &Hypothesis, side: &Side<'_>) -> BTreeSet<String> {
     let told: BTreeSet<&str> =
         judged_by(hypothesis, side).flat_map(|record| &record.ignored_settings).map(|line| told_name(line)).collect();
@@ -209,7 +209,7 @@ fn mixed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
             judged_by(hypothesis, side).map(|record| (record.spec.engine.name.as_str(), of(record))).collect();
         let engines: BTreeSet<&str> = values.iter().map(|(engine, _)| *engine).collect();
         let several: BTreeSet<String> = values.iter().map(|(_, value)| value.clone()).collect();
-        // Two engines have two versions; one has one.
+        // Each engine may have a version of its own, but only one.
         (several.len() > 1 && values.len() > engines.len())
             .then(|| format!("The runs are of several {what}: {}", several.into_iter().collect::<Vec<_>>().join(", ")))
     };
@@ -222,7 +222,7 @@ fn mixed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
     found.into_iter().flatten().collect()
 }
 
-/// The setting in `[section] name = value: why`; the reason may name others.
+/// Name of the setting in `[section] name = value: why`; the reason may name others.
 fn told_name(line: &str) -> &str {
     let name = line.split([':', '=']).next().unwrap_or_default();
     name.rsplit(']').next().unwrap_or_default().trim()
@@ -293,7 +293,7 @@ fn changes(above: &[BTreeMap<String, f64>], below: &[BTreeMap<String, f64>]) -> 
 }
 
 impl Compared {
-    /// For people: the ratio with its interval, and what the change is made of.
+    /// Sentence for people: the ratio with its interval, and the causes of the change.
     fn sentence(&self) -> String {
         let Some(Ratio { ratio, interval }) = self.ratio else { return format!("{}: not run", self.name) };
         let mut text = format!("{}: {ratio:.2}", self.name);
@@ -335,8 +335,8 @@ pub struct Row {
     pub undominated: bool,
 }
 
-/// All cells that have results, least write amplification first. Rows of a user's workload are alternatives, so they say which of them
-/// another one beats in everything.
+/// Table of all cells with results, least write amplification first. Rows of a user's workload are alternatives, so that each says whether
+/// another one beats it in everything.
 pub fn table(study: &Study, results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for engine in &study.engines {
@@ -363,7 +363,7 @@ pub fn table(study: &Study, results: &Results) -> Vec<Row> {
 }
 
 impl Row {
-    /// The mean of a metric so that less is better; unknown figures are worst.
+    /// Mean of a metric, with the sign for which less is better; unknown figures are worst.
     fn cost(&self, metric: usize) -> f64 {
         let mean = self.figures[metric].as_ref().map(|summary| summary.mean);
         match Metric::TABLE[metric] {

@@ -12,7 +12,7 @@ pub const NAME: &str = "large-load";
 
 /// Name of the measured phase.
 const LOAD: &str = "large load";
-/// Each level is twice as large as the one above, so that a load of this size fills seven levels.
+/// Size of each level over that of the level above: so small that a load of this size fills seven levels.
 const FAN_OUT: u64 = 2;
 
 /// Sizes at a scale. Memtables, tables and level targets shrink by the divisor.

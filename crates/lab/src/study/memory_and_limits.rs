@@ -43,7 +43,7 @@ struct SizesA {
     cache: u64,
     /// Amounts of data that lie in the page cache.
     paged: &'static [Data],
-    /// Amounts that lie outside of it.
+    /// Amounts of data that lie outside of the page cache.
     outside: &'static [Data],
     /// Memory of the program itself, by which the limit of a run exceeds the cache where data lie outside of the page cache, bytes.
     beside: u64,
@@ -124,7 +124,7 @@ impl Sizes {
                 repeats: 5,
             },
             Scale::Paper => Sizes {
-                // What a larger cache would show, A shows at the scale below: the two parts know no sizes but those of blocks.
+                // A larger cache would show nothing new about A: the two parts depend on the sizes of blocks only.
                 a: SizesA { cache: 256 * MIB, paged: &[], outside: &[], beside: 0, warm: 0.0, moved: 0.0, seconds: 0.0 },
                 b: SizesB { budget: GIB, data: 3, writes: (5.0, 15.0), reads: (20.0, 15.0), turn: 10.0 },
                 c: SizesC {

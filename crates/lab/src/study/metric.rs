@@ -16,21 +16,21 @@ pub enum Metric {
     SpaceAmplification,
     /// Largest resident set, bytes; of a server and its children the largest proportional set.
     PeakMemory,
-    /// Operations over the time of the phases that have any.
+    /// Operations over the time of the phases that have operations.
     OperationsPerSecond,
-    /// Operations over the time of all phases: those that only wait for merges cost time, too.
+    /// Operations over the time of all phases, including those that only wait for merges.
     OperationsPerSecondOfAll,
-    /// The median of latency, nanoseconds; the worst of the phases.
+    /// Median of latency, the worst of the phases, nanoseconds.
     P50Latency,
-    /// The 99th percentile of latency, nanoseconds; the worst of the phases.
+    /// 99th percentile of latency, the worst of the phases, nanoseconds.
     P99Latency,
-    /// The 99.9th percentile of latency, nanoseconds; the worst of the phases.
+    /// 99.9th percentile of latency, the worst of the phases, nanoseconds.
     P999Latency,
     /// The mean latency of reads of one key, nanoseconds.
     ReadLatency,
     /// CPU time of all threads, background work included, over operations, nanoseconds.
     CpuPerOperation,
-    /// Bytes that the process got from read calls, over operations.
+    /// Bytes returned by read calls of the process, over operations.
     ReadPerOperation,
     /// Bytes of all files of the store, when the last phase ended.
     StoreBytes,
@@ -238,7 +238,7 @@ impl Metric {
     }
 }
 
-/// All that was seen during some phases.
+/// Time series of some phases.
 fn seen<'a>(phases: &'a [&PhaseRecord]) -> impl Iterator<Item = &'a Second> {
     phases.iter().flat_map(|phase| &phase.series)
 }
@@ -251,7 +251,7 @@ struct OnZones<'a> {
     asked: Vec<&'a Zones>,
 }
 
-/// `None`: the store does not lie on zones.
+/// Collects the zone activity of a run; `None` if the store does not lie on zones.
 fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZones<'a>> {
     let last = phases.last()?;
     let until = record.phases.iter().position(|phase| phase.name == last.name)?;
@@ -267,7 +267,7 @@ fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZ
 const OF_HOST: [&str; 3] = ["files", "frame heads", "block padding"];
 
 impl OnZones<'_> {
-    /// `None` for what is no figure of zones, or has no meaning.
+    /// The figure of a zone metric; `None` for other metrics, and for figures without a meaning.
     fn figure(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::ZoneMoved => Some(OnZones::bytes(&self.asked, &["zone collection"])),
@@ -277,7 +277,7 @@ impl OnZones<'_> {
             Metric::ZoneFinishes => Some(OnZones::count(&self.asked, |zones| zones.finishes)),
             Metric::ZonePadding => Some(OnZones::bytes(&self.asked, &["zone finish"])),
             Metric::ZonesUsed => Some(f64::from(self.now.used)),
-            // What lives has room in so many zones.
+            // Fewest zones that could hold the live bytes.
             Metric::ZonesUsedOverLeast => per(f64::from(self.now.used), (self.now.live_bytes as f64 / self.zone_bytes()).ceil()),
             Metric::ZoneUtilisation => per(self.now.live_bytes as f64, self.now.capacity_bytes as f64),
             _ => None,
@@ -301,12 +301,12 @@ impl OnZones<'_> {
     /// File-zone resets over the fewest possible; bytes that still lie below write pointers needed no reset yet.
     fn resets_over_least(&self) -> Option<f64> {
         let least = (OnZones::bytes(&self.whole, &OF_HOST) - self.now.written_bytes as f64) / self.zone_bytes();
-        // Of a drive that was hardly written no ratio makes sense.
+        // For a drive that was hardly written no ratio makes sense.
         (least >= 1.0).then(|| OnZones::count(&self.whole, file_resets) / least)
     }
 }
 
-/// Resets of zones of files.
+/// Resets of zones for files.
 fn file_resets(zones: &Zones) -> u64 {
     zones.resets.saturating_sub(zones.metadata_resets)
 }
@@ -315,15 +315,15 @@ fn run_time(phases: &[&PhaseRecord]) -> f64 {
     phases.iter().filter(|phase| phase.operations > 0).map(|phase| phase.seconds).sum()
 }
 
-/// A number among the settings of the first family.
+/// A numeric setting of the first family.
 fn setting(record: &RunRecord, name: &str) -> Option<f64> {
     record.spec.engine.families.first()?.settings.get(name)?.parse().ok()
 }
 
-/// Levels of a tree that was not told how many, of all engines.
+/// Default number of levels of all engines.
 const LEVELS: f64 = 7.0;
 
-/// The last level of the first family, and all levels together, at the end of a phase. What has no file may not be in the record.
+/// The last level of the first family, and the sum of all levels, at the end of a phase. Records may leave out levels without files.
 fn last_level(record: &RunRecord, phase: &PhaseRecord) -> (LevelResult, LevelResult) {
     let last = setting(record, "num_levels").unwrap_or(LEVELS) as usize - 1;
     let levels = || record.spec.engine.families.first().and_then(|family| phase.levels.get(&family.name)).into_iter().flatten();
@@ -340,7 +340,7 @@ fn fast_bytes(record: &RunRecord, phase: &PhaseRecord) -> Option<f64> {
     per((all.bytes - last.bytes) as f64, all.bytes as f64)
 }
 
-/// Levels whose answers are counted apart: 0, 1 and all below.
+/// Number of levels whose answers are counted apart: 0, 1, and all deeper ones together.
 const COUNTED_LEVELS: f64 = 3.0;
 
 fn fast_reads(record: &RunRecord, phases: &[String]) -> Option<f64> {
@@ -351,9 +351,9 @@ fn fast_reads(record: &RunRecord, phases: &[String]) -> Option<f64> {
     per(upper, upper + counted(record, phases, LAST_HITS))
 }
 
-/// Reads that were answered by memtables and by levels 0 and 1.
+/// Tickers of reads answered by memtables and by levels 0 and 1.
 const UPPER_HITS: [&str; 3] = ["rocksdb.memtable.hit", "rocksdb.l0.hit", "rocksdb.l1.hit"];
-/// By deeper levels.
+/// Ticker of reads answered by deeper levels.
 const LAST_HITS: &str = "rocksdb.l2andup.hit";
 
 fn age_share(record: &RunRecord, phases: &[&PhaseRecord]) -> Option<f64> {
@@ -376,12 +376,12 @@ fn operations(phases: &[&PhaseRecord]) -> f64 {
     phases.iter().map(|phase| phase.operations as f64).sum()
 }
 
-/// Looks into the block cache for data, and those that found something.
+/// Lookups of the block cache for data, and hits among them.
 #[derive(Clone, Copy)]
 struct CacheUse {
     looks: u64,
     hits: u64,
-    /// `None`: the engine has no compressed part, or does not count.
+    /// Hits of compressed data; `None` if the engine has no compressed part, or does not count.
     compressed_hits: Option<u64>,
 }
 
@@ -401,7 +401,7 @@ fn cache(record: &RunRecord, phases: &[String]) -> Option<CacheUse> {
     if let Some(hits) = ticked(DATA_HIT) {
         return Some(CacheUse { looks: hits + or_none(DATA_MISS), hits, compressed_hits });
     }
-    // An iterator looks, too, and nobody knows how often.
+    // Iterators make lookups, too, an unknown number.
     if or_none("rocksdb.number.db.seek") > 0 {
         return None;
     }
@@ -418,7 +418,7 @@ fn ticked(record: &RunRecord, phases: &[String], name: &str) -> Option<u64> {
         let before = place.checked_sub(1).and_then(|before| at(&record.phases[before])).unwrap_or(0);
         at(phase).map(|now| now.saturating_sub(before))
     };
-    // What is left out of some phases was 0 until then.
+    // A counter that some phases leave out was 0 until then.
     places.filter_map(grown).reduce(|a, b| a + b)
 }
 
@@ -429,16 +429,16 @@ fn counted(record: &RunRecord, phases: &[String], name: &str) -> f64 {
     places.map(|(place, phase)| at(phase).saturating_sub(place.checked_sub(1).map_or(0, |before| at(&record.phases[before]))) as f64).sum()
 }
 
-/// Bytes that were read from tables of the last level, and of all others.
+/// Tickers of bytes read from tables of the last level, and of all other levels.
 const LEVEL_READS: [&str; 2] = ["rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes"];
 
-/// Counters of the block cache, by RocksDB's names. Its tickers that are 0 are left out of records.
+/// Tickers of the block cache, by RocksDB's names. Records leave out those that are 0.
 const DATA_MISS: &str = "rocksdb.block.cache.data.miss";
 const DATA_HIT: &str = "rocksdb.block.cache.data.hit";
 const COMPRESSED_HIT: &str = "rocksdb.compressed.secondary.cache.hits";
 
-/// Write amplification by cause: bytes of each over bytes written by the user. Compactions by level, whatever asked for them, so that few
-/// enough remain to be compared.
+/// Write amplification by cause: bytes of each over bytes written by the user. Compactions are grouped by level, whatever their reason, so
+/// that few enough causes remain to be compared.
 pub fn by_cause(record: &RunRecord, phases: &[String]) -> Option<BTreeMap<String, f64>> {
     let found = find(record, phases)?;
     let user = user_bytes(&found);

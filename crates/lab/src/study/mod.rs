@@ -1,6 +1,6 @@
-//! Studies as data. In reading order: [`plan`] says what a study is (cells, order of runs, hypotheses with their rule), [`catalogue`] has
-//! the ones that come with the laboratory and makes one of a user's own workload, [`conduct`] runs it, one child process per run,
-//! [`folder`] keeps the results and [`mod@archive`] puts them into one file, [`judge`] applies the rule to them.
+//! Studies as data. In reading order: [`plan`] describes a study (cells, order of runs, hypotheses with their rules), [`catalogue`] has the
+//! studies of the laboratory and makes one of a user's own workload, [`conduct`] runs a study, one child process per run, [`folder`] stores
+//! the results and [`mod@archive`] puts them into one file, [`judge`] applies the rules to them.
 
 mod adaptive_compression;
 mod aof_rewrite;
@@ -28,7 +28,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-/// Why a study did not go on.
+/// Reason why a study ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The request is wrong; one line.

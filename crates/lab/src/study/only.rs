@@ -1,10 +1,10 @@
-//! A part of a study: the cells with named values of its factors, and what can be claimed of these.
+//! A part of a study: the cells with chosen values of its factors, and the claims about them.
 
 use super::Error;
 use super::plan::{Cell, Comparison, Study};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values by factor: a cell needs one of each.
+/// Wanted values by factor: a cell needs one of each.
 type Wanted<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 impl Study {
@@ -29,7 +29,7 @@ impl Study {
         let there: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         let can = |comparison: &Comparison| comparison.above.iter().chain(&comparison.below).all(|term| there.contains(term.cell.as_str()));
         for hypothesis in &mut self.hypotheses {
-            // Of alternatives all have to be there: fewer would claim more.
+            // All alternatives of a group must be there: without some of them it would claim more.
             hypothesis.groups.retain(|group| group.any_of.iter().all(can));
         }
         self.hypotheses.retain(|hypothesis| !hypothesis.groups.is_empty());
@@ -39,7 +39,7 @@ impl Study {
         Ok(self)
     }
 
-    /// Cells that one of the study's engines runs.
+    /// Cells that run on some engine of the study.
     fn that_run(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(|cell| self.engines.iter().any(|engine| cell.is_for(engine)))
     }

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const NAME: &str = "workload";
 /// Name of the only measure of each run.
 pub const MEASURE: &str = "all";
-/// Repeats where none are asked for.
+/// Default number of repeats.
 const REPEATS: u32 = 3;
 
-/// A shape that is tried.
+/// A shape to try.
 pub struct Tried {
     /// Name of the shape.
     pub name: String,
@@ -53,8 +53,8 @@ pub fn settings(workload: &Workload, shape: Shape, memtable: u64) -> EngineSpec 
     database(list, memtable, true, false)
 }
 
-/// The workload with the debts of its loads, and those at its end, paid in phases of their own where it does not pay them itself: what a
-/// shape puts off would count for another phase, or for none.
+/// Adds settling phases after the loads of a workload, and at its end, where it has none: compactions that a shape defers would otherwise
+/// count for another phase, or for none.
 pub fn settled(mut workload: Workload) -> Workload {
     let is_paid = |phases: &[Phase]| phases.last().is_none_or(|phase| matches!(phase.kind, PhaseKind::Settle | PhaseKind::Compact));
     let loads = start(&workload);
@@ -67,12 +67,12 @@ pub fn settled(mut workload: Workload) -> Workload {
     workload
 }
 
-/// Everything after the loads that a workload begins with, or everything if there is nothing else.
+/// Names of all phases after the initial loads of a workload, or of all phases if there are no others.
 pub fn measured(workload: &Workload) -> Vec<String> {
     workload.phases[start(workload)..].iter().map(|phase| phase.name.clone()).collect()
 }
 
-/// The first phase that is measured.
+/// Index of the first measured phase.
 fn start(workload: &Workload) -> usize {
     // Several families are loaded by runs that put each key of a range once.
     let puts_once = |mix: &Mix| mix.distribution == Distribution::Unique && mix.operations.keys().all(|operation| operation == "put");
@@ -84,7 +84,7 @@ fn start(workload: &Workload) -> usize {
     workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0)
 }
 
-/// The families that the mixes name, behind the first one, which is that of all others.
+/// Families named by the mixes, after the first one, which all other mixes use.
 fn families(workload: &Workload) -> Vec<String> {
     let mixes = |kind: &PhaseKind| match kind {
         PhaseKind::Run { mixes, .. } => mixes.clone(),

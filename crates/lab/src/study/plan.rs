@@ -67,7 +67,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// All, smallest first.
+    /// All scales, smallest first.
     pub const ALL: [Scale; 3] = [Scale::Ci, Scale::Small, Scale::Paper];
 
     /// Name on the command line.
@@ -138,7 +138,7 @@ pub struct PlannedRun<'a> {
     pub repeat: u32,
 }
 
-/// A claim about the results, judged for each engine by itself or for one alone. It is accepted if every group holds, rejected if one is
+/// A claim about the results, judged for each engine by itself or for one only. It is accepted if every group holds, and rejected if one is
 /// refuted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,7 +147,7 @@ pub struct Hypothesis {
     pub claim: String,
     /// Result of the original study, if there is one.
     pub original: Option<String>,
-    /// The figure that is compared.
+    /// The metric of all comparisons.
     pub metric: Metric,
     /// Settings that the claim is about; on an engine without a counterpart of one of them the verdict is undecided.
     pub needs: Vec<String>,
@@ -175,7 +175,7 @@ pub struct Group {
 pub struct Comparison {
     /// Name of the comparison.
     pub name: String,
-    /// Above the line.
+    /// Terms above the line of the ratio.
     pub above: Vec<Term>,
     /// Below the line; empty where the mean of the term above is meant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -191,11 +191,11 @@ pub struct Comparison {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Below this.
+    /// The ratio is below this.
     Below(f64),
-    /// Above this.
+    /// The ratio is above this.
     Above(f64),
-    /// Outside of 1/x to x.
+    /// The ratio is outside of 1/x to x.
     Apart(f64),
 }
 
@@ -335,7 +335,7 @@ pub(super) fn absolute(name: impl Into<String>, of: Term, bound: Bound) -> Compa
     Comparison { name: name.into(), above: vec![of], below: Vec::new(), fold: Fold::Product, bound }
 }
 
-/// A group for each of many cases with one comparison in it.
+/// Makes a group of each comparison: all of them must hold.
 pub(super) fn each(comparisons: impl Iterator<Item = Comparison>) -> Vec<Group> {
     comparisons.map(|comparison| Group { name: comparison.name.clone(), any_of: vec![comparison] }).collect()
 }
@@ -373,7 +373,7 @@ pub struct Request {
 /// Limits that a machine permits. A study leaves out runs that exceed them, and says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permits {
-    /// Processors that a run can have.
+    /// Number of processors that a run can have.
     pub cpus: usize,
     /// Largest memory limit of a run, bytes, or the reason why limits are not permitted; one line.
     pub memory: Result<u64, String>,

@@ -14,13 +14,13 @@ use sinterdb::internal::settings::format_bytes;
 /// Name of the study on the command line.
 pub const NAME: &str = "redis-speed";
 
-/// Requests at once.
+/// Numbers of requests at once.
 const PIPELINES: [usize; 3] = [1, 16, 64];
 /// Number of requests at once at which redis-benchmark is measured, too.
 const CHECKED: usize = 16;
 /// Bytes of values.
 const VALUE: u64 = 100;
-/// Measures.
+/// Names of measures.
 const SET: &str = "SET";
 const GET: &str = "GET";
 /// Redis's own client.
@@ -151,7 +151,7 @@ fn of_pipeline(sizes: &Sizes, request: &Request, told: Told, pipeline: usize) ->
 /// Cell of SETs made by redis-benchmark.
 fn checked(sizes: &Sizes, request: &Request, told: Told) -> Cell {
     let name = format!("{}, {BENCHMARK}", name(CHECKED));
-    // All keys once, more or less, before what counts.
+    // About all keys once, before the measured phase.
     let phases = vec![
         ask("load", &["put"], Length::Operations(sizes.keys)),
         rest("loaded"),

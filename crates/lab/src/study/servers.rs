@@ -10,7 +10,7 @@ use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The engine whose server is this project's.
+/// Engine name of this project's server.
 pub(super) const SINTER: &str = SERVERS[0];
 /// Connections of the client: as many as redis-benchmark has.
 pub(super) const CONNECTIONS: usize = 50;
@@ -46,7 +46,7 @@ impl Servers {
     /// A program that is not there; a medium of which nothing is known; one line.
     pub fn here(redis: Option<&Path>, directory: &Path) -> Result<Self, String> {
         let redis = match redis {
-            // A study may be gone on with from elsewhere.
+            // A study may be resumed from another directory.
             Some(program) if program.is_file() => {
                 Some(std::path::absolute(program).map_err(|error| format!("{}: {error}", program.display()))?)
             }
@@ -199,7 +199,7 @@ fn run(name: &str, operations: &[&str], distribution: Distribution, length: Leng
     Phase { name: name.to_string(), kind }
 }
 
-/// A number with commas.
+/// Formats a number with commas.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Settings and workloads that several studies are put together from, by RocksDB's option names and in its spelling.
+//! Common settings and workloads of studies, by RocksDB's option names and in its spelling.
 
 use crate::run::{Distribution, EngineSpec, FamilySpec, Mix, Pace, Phase, PhaseKind};
 use std::collections::BTreeMap;
 
-/// db_bench 10: memtables and tables of 64 MB, base level of 256 MB, fan-out 10, Snappy, static level targets.
+/// Size of memtables and tables in db_bench 10, bytes. Its other defaults: base level of 256 MB, fan-out 10, Snappy, static level targets.
 pub const MEMTABLE: u64 = 64 << 20;
 /// Target of the base level, memtables.
 pub const BASE: u64 = 4;
@@ -15,18 +15,18 @@ pub const TRIGGER: u64 = 4;
 /// The shape of a family's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Target of the base level, in memtables, and fan-out. Targets do not follow the amount of data.
+    /// Leveled; targets do not follow the amount of data.
     Leveled {
-        /// Memtables.
+        /// Target of the base level, in memtables.
         base: u64,
         /// Fan-out.
         fan_out: u64,
     },
     /// Leveled with [`BASE`] and [`FAN_OUT`]; targets follow the amount of data (`level_compaction_dynamic_level_bytes`).
     Dynamic,
-    /// Runs that start a compaction.
+    /// Universal.
     Universal {
-        /// Runs.
+        /// Number of runs that starts a compaction.
         trigger: u64,
     },
 }
@@ -43,7 +43,7 @@ pub fn family(name: &str, shape: Shape, memtable: u64) -> FamilySpec {
         ("compression", "kSnappyCompression".to_string()),
         ("write_buffer_size", memtable.to_string()),
         ("target_file_size_base", memtable.to_string()),
-        // RocksDB's default, but ours does not follow the size of tables.
+        // RocksDB's default, but SinterDB's does not follow the size of tables.
         ("max_compaction_bytes", (25 * memtable).to_string()),
         ("max_bytes_for_level_base", (base * memtable).to_string()),
         ("max_bytes_for_level_multiplier", fan_out.to_string()),
@@ -78,13 +78,13 @@ pub fn puts(name: &str, operations: u64, mixes: Vec<Mix>) -> Phase {
     Phase { name: name.to_string(), kind }
 }
 
-/// Puts only.
+/// A mix of puts only.
 pub fn putter(name: &str, weight: f64, family: Option<&str>, range: (f64, f64), distribution: Distribution) -> Mix {
     let operations = BTreeMap::from([("put".to_string(), 1.0)]);
     Mix { name: name.to_string(), weight, family: family.map(str::to_string), range, distribution, operations, scan_length: 1 }
 }
 
-/// Flushes and pays what compactions owe, so that no shape looks better by having put off its work.
+/// A phase that flushes and finishes due compactions, so that no shape looks better by deferring work.
 pub fn settle(name: &str) -> Phase {
     Phase { name: name.to_string(), kind: PhaseKind::Settle }
 }

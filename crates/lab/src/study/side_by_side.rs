@@ -1,4 +1,4 @@
-//! Engines beside each other on the workloads that everybody knows: db_bench's and YCSB's. No claim is tested; what comes out is a table.
+//! Engines side by side on well-known workloads: db_bench's and YCSB's. No claim is tested; the outcome is a table.
 
 use super::plan::{Cell, Request, Scale, Study};
 use super::settings::{MEMTABLE, Shape, database, family, settle};
@@ -94,7 +94,7 @@ fn questions(sizes: &Sizes) -> Vec<String> {
 fn settings(sizes: &Sizes) -> EngineSpec {
     let mut family = family("default", Shape::Dynamic, sizes.memtable());
     let cache = CACHE * sizes.memtable();
-    // What RocksDB, SinterDB and fjall all have. With as many bits on the last level for all: only two of them can do otherwise.
+    // Settings that RocksDB, SinterDB and fjall all have. Equal filter bits on the last level: only two of them could do otherwise.
     let shared = [("compression", "kLZ4Compression"), ("filter_policy", "bloomfilter:10:false"), ("block_size", "4096")];
     family.settings.extend(shared.map(|(name, value)| (name.to_string(), value.to_string())));
     family.settings.insert("block_cache".to_string(), cache.to_string());
@@ -152,7 +152,7 @@ pub(super) fn owed(name: &str) -> Phase {
     settle(&format!("{name} {DEBTS}"))
 }
 
-/// One thread does one thing at random keys, so many times or for so many seconds.
+/// One thread does one operation at random keys, for a number of operations or of seconds.
 pub(super) fn requests(name: &str, operation: &str, operations: Option<u64>, seconds: Option<f64>, writer: Option<Writer>) -> Phase {
     let all = Mix {
         name: "all".to_string(),
@@ -167,13 +167,13 @@ pub(super) fn requests(name: &str, operation: &str, operations: Option<u64>, sec
     Phase { name: name.to_string(), kind: PhaseKind::Run { mixes, operations, seconds, threads: 1, pace, warm_up_seconds: 0.0, writer } }
 }
 
-/// The requests of a workload of YCSB, and what they owe.
+/// The requests of a workload of YCSB, and the phase that finishes the compactions left by them.
 fn ycsb(name: &'static str, sizes: &Sizes, operations: u64) -> impl Iterator<Item = Phase> {
     let run = named(name, sizes.records, operations, CLIENTS).and_then(|mut workload| workload.phases.pop());
     run.into_iter().flat_map(move |run| [Phase { name: name.to_string(), ..run }, owed(name)])
 }
 
-/// A phase and its debts, if it has some.
+/// Measure of a phase, with the phase that finishes its compactions if there is one.
 pub(super) fn measure(workload: &Workload, name: &str) -> (String, Vec<String>) {
     let names = [name.to_string(), format!("{name} {DEBTS}")];
     let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);

@@ -19,7 +19,7 @@ pub fn request(engines: &[&str], repeats: u32) -> Request {
     }
 }
 
-/// A record that says it did what the spec asks, with these figures in each of its phases.
+/// A record of a run that did what the spec asks, with these figures in each phase.
 pub fn record(spec: RunSpec, figures: &PhaseRecord) -> RunRecord {
     let phases = spec.workload.phases.iter().map(|phase| PhaseRecord { name: phase.name.clone(), ..figures.clone() });
     RunRecord {

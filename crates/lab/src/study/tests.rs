@@ -131,7 +131,7 @@ fn specs_differ_only_in_what_they_should() {
     }
 }
 
-/// Every name in a hypothesis leads to a cell, a measure and phases that exist, and cells have names of their own.
+/// Every name in a hypothesis refers to an existing cell, measure and phases, and names of cells are unique.
 #[test]
 fn studies_are_whole() {
     for (scale, entry) in Scale::ALL.into_iter().flat_map(|scale| catalogue::STUDIES.iter().map(move |entry| (scale, entry))) {
@@ -161,7 +161,7 @@ fn studies_are_whole() {
     }
 }
 
-/// Every workload has a row, engines are all that differs, and what a load owes to compactions counts with it.
+/// Every workload has a row, only the engines differ, and compactions left by a load count with it.
 #[test]
 fn engines_stand_side_by_side() {
     let side_by_side = catalogue::study("side-by-side", Scale::Small, &request(&["sinter", "rocksdb", "fjall"], 1)).unwrap();
@@ -214,7 +214,7 @@ fn paper_has_the_sizes_of_the_original() {
     assert!(perf.iter().all(|cell| cell.settings.database["use_direct_io_for_flush_and_compaction"] == "true"));
 }
 
-/// A tree that does not outgrow level 2 is the same under every fan-out: 2,000,000 keys with 512 bytes of compressed value are 1.06 GB at
+/// A tree that does not outgrow level 2 has one shape under every fan-out: 2,000,000 keys with 512 bytes of compressed value are 1.06 GB at
 /// most, and 256 MiB and its four-fold hold 1.34 GB.
 #[test]
 fn fan_outs_are_compared_where_they_make_a_difference() {
@@ -239,7 +239,7 @@ fn families_share_the_memory_of_one() {
     assert_eq!(study.cells.iter().filter(|cell| cell.settings.families.len() == 2).count(), 4);
 }
 
-/// A log that adds as much to either style is no interaction, though the shares that it is of what is written differ.
+/// A log that adds equally many bytes to both styles is no interaction, though its shares of the written bytes differ.
 #[test]
 fn equal_differences_are_no_interaction() {
     let mut study = study(&["sinter"], 3);
@@ -333,14 +333,14 @@ fn a_study_runs_and_keeps_its_records() {
     assert!(matches!(Folder::create(folder.path(), &study), Err(Error::Request(_))), "results are not overwritten");
 }
 
-/// The third run is interrupted: two are kept, nothing else, and going on makes the rest.
+/// The third run is interrupted: two are kept, nothing else, and a second call makes the rest.
 #[test]
 fn an_interrupted_study_goes_on() {
     let (fake, study) = (Fake::new(), short_study(&["sinter"], 2));
     let folder = fake.folder(&study);
     let begun = fake.file("begun");
     let good = fake.runner("good", ":", None);
-    // Ends only when the interrupt comes, and then with a record of what it had.
+    // Ends only at the interrupt, and then with a partial record.
     let wait = format!("trap 'stop=1' INT; : > {}; while [ -z \"$stop\" ]; do sleep 0.01; done", begun.display());
     let endless = fake.runner("endless", &wait, Some("interrupted"));
     let stop = AtomicBool::new(false);
@@ -362,7 +362,7 @@ fn an_interrupted_study_goes_on() {
     assert_eq!(std::fs::read(folder.path().join("runs/0000.json")).unwrap(), before, "what is finished is not run again");
 }
 
-/// Sessions that end in an archive, are killed, and end in an archive again.
+/// A study goes on over sessions that end in an archive, are killed, and end in an archive again.
 #[test]
 fn an_archived_study_goes_on() {
     let (fake, study) = (Fake::new(), short_study(&["sinter"], 2));
@@ -380,7 +380,7 @@ fn an_archived_study_goes_on() {
     archive(folder.path()).unwrap();
     let (folder, read) = Folder::open(folder.path()).unwrap();
     assert!(read == study && !folder.path().join("runs").exists() && !folder.path().join("study.json").exists());
-    // Killed after it: what was tried again is loose, what was good is still in the archive.
+    // Killed afterwards: repeated runs are loose, good ones are still in the archive.
     assert_eq!(session(&folder, 2, 3), Ok(Conducted { finished: 5, failed: 3, interrupted: false }));
     assert_eq!(files(&folder).len(), 5);
     std::fs::write(folder.path().join("runs/0007.unfinished"), "{").unwrap();
@@ -398,7 +398,7 @@ fn an_archived_study_goes_on() {
 fn runs_that_fail_are_tried_again() {
     let (fake, study) = (Fake::new(), short_study(&["sinter"], 1));
     let folder = fake.folder(&study);
-    // One dies, one says that it failed, one prints nonsense, one does not exist.
+    // One dies, one reports a failure, one prints nonsense, one does not exist.
     let runners = [
         fake.runner("dies", "echo 'engine: there is no such setting' >&2; exit 2", None),
         fake.runner("fails", ":", Some("the disk is full")),
@@ -439,7 +439,7 @@ fn data_of_killed_runs_is_removed() {
     assert_eq!(left, ["sinter-run-0-0"], "of others nothing");
 }
 
-/// A study whose cells wrote what `total` says (cell, repeat), judged.
+/// Findings of a study whose cells wrote `total` (cell, repeat) bytes.
 fn judged(study: &Study, total: impl Fn(&str, u32) -> u64) -> Vec<Finding> {
     let fake = Fake::new();
     let folder = fake.folder(study);
@@ -467,7 +467,7 @@ fn verdicts_follow_the_rule() {
     assert!(accepted.verdict.statistics.contains("leveled, fillrandom: perf to stable: 0.50"), "{}", accepted.verdict.statistics);
     assert!(accepted.verdict.statistics.contains("Cliff's delta -1.00"), "{}", accepted.verdict.statistics);
     assert!(accepted.verdict.rule.contains("below 0.95"), "{}", accepted.verdict.rule);
-    // The log went away, all of it, and the rest is as it was.
+    // The log is gone completely, and the rest is unchanged.
     let first = &accepted.comparisons[0];
     assert_eq!((first.causes[0].cause.as_str(), first.causes[0].above), ("wal", 0.0));
     assert!((first.causes[0].below - 2.005).abs() < 0.02, "{first:?}");
@@ -504,7 +504,7 @@ fn settings_that_an_engine_ignores_decide_nothing() {
     assert_eq!(told("[CFOptions \"default\"] num_levels = 9: not with this compaction_style").verdict, Answer::Accepted);
 }
 
-/// The number of a file is not trusted: what a record says that it did decides.
+/// The number of a file is not trusted: the spec in the record decides.
 #[test]
 fn records_of_other_runs_are_refused() {
     let (study, fake) = (short_study(&["sinter"], 1), Fake::new());
@@ -535,7 +535,7 @@ fn a_mixture_of_builds_is_told() {
     assert!(statistics.contains("Intervals at 98.75 %: Welch's"), "{statistics}");
 }
 
-/// One of several ways is enough, and a claim falls only when all of them do.
+/// One alternative is enough, and a claim falls only when all of them do.
 #[test]
 fn groups_hold_by_one_of_their_comparisons() {
     let mut study = short_study(&["sinter"], 3);
@@ -612,7 +612,7 @@ fn a_workload_of_ones_own_meets_many_settings() {
     assert!(own(r#"{"name": "x", "keys": 1, "key_size": 16, "value_size": {"fixed": 1}, "compression_ratio": 1, "phases": []}"#).is_err());
 }
 
-/// Phases that leave debts are followed by one that pays them, whatever the workload says.
+/// Phases that leave compactions are followed by one that finishes them, whatever the workload says.
 #[test]
 fn debts_of_a_workload_of_ones_own_are_paid() {
     let load = r#"{"name": "load", "kind": {"load": {"order": "random", "threads": 1}}}"#;

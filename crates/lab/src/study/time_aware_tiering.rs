@@ -16,9 +16,9 @@ use sinterdb::internal::settings::format_bytes;
 /// Name of the study on the command line.
 pub const NAME: &str = "time-aware-tiering";
 
-/// The engine that has a clock of its own, tiers, and a choice by itself.
+/// Engine with a scaled clock, tiers, and a choice of the age by itself.
 const OWN: &str = "sinter";
-/// The engine of the original, whose seconds are the world's.
+/// Engine of the original study, which uses the system's clock.
 const ORIGINAL: &str = "rocksdb";
 
 /// A skew, with the original's length of a run and its five ages, seconds.
@@ -42,7 +42,7 @@ const ALL: u64 = 120;
 /// Share in cells where the engine chooses the age.
 const AUTO: &str = "auto";
 
-/// Keys of experiments 1 and 2 before they are divided, and puts for each. With memtables of 64 MiB they leave as many tables on the last
+/// Keys of experiments 1 and 2 before they are divided, and puts per key. With memtables of 64 MiB they leave as many tables on the last
 /// level as the original had: four, three and one.
 const KEYS: u64 = 5_000_000;
 const PUTS_PER_KEY: u64 = 2;
@@ -65,7 +65,7 @@ struct Sizes {
     tiered_memtable: u64,
     /// Length of a run of experiments 3 and 4 on RocksDB, from which ages follow, seconds.
     tiered_run: u64,
-    /// The slow medium.
+    /// Model of the slow medium.
     slow: MediumModel,
     repeats: u32,
     /// Additional repeats of the cells that show the cost of SinterDB's tiering, puts per second on one medium, which is claimed to be next

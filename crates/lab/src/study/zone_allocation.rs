@@ -1,6 +1,6 @@
-//! Study 4, after a study of 2023 on RocksDB 8 and ZenFS over an emulated drive: which zone should a file be written into, and when
-//! should a zone in which everything is dead be reset? Beside the original's policies stand others and our own, with a limit of active
-//! zones, as real drives have one, and without, as the original's had none; and keys with lives to be told apart, as uniform ones are not.
+//! Study 4, after a study of 2023 on RocksDB 8 and ZenFS over an emulated drive: which zone should a file be written into, and when should
+//! a fully dead zone be reset? Beside the original's policies stand others and our own, with a limit of active zones, as on real drives,
+//! and without, as in the original; and keys with distinguishable lifetimes, which uniform ones do not have.
 
 mod cells;
 mod claims;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Name of the study on the command line.
 pub const NAME: &str = "zone-allocation";
 
-/// The engine that has a store on zones.
+/// Engine with a zoned store.
 const OWN: &str = "sinter";
 
 /// Policies of a zoned store.
@@ -70,7 +70,7 @@ const LIMITS: [Option<u32>; 2] = [Some(14), None];
 /// Distributions of the keys that are put, by name.
 const LAWS: [&str; 3] = ["uniform", "zipf 0.9", "mixed"];
 
-/// Zones before they are divided.
+/// A zone before it is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Zone {
     /// Bytes from the start of one zone to the start of the next.
@@ -85,16 +85,16 @@ impl Zone {
     }
 }
 
-/// The original's drive.
+/// Zones of the original's drive.
 const ZONES: u32 = 256;
 const ZONE: Zone = Zone::whole(128 << 20);
 /// Tables, and memtables, per zone of the original's drive.
 const PER_ZONE: f64 = 2.0;
-/// Zones of a real drive (Ultrastar DC ZN540).
+/// Zone of a real drive (Ultrastar DC ZN540).
 const REAL: Zone = Zone { bytes: 2048 << 20, capacity: 1077 << 20 };
 /// Tables per zone of [`REAL`]: about as large as the original's.
 const REAL_PER_ZONE: f64 = 16.0;
-/// Target of level 1, and by how much each level is larger than the one above.
+/// Target of level 1, bytes, and size of each level over that of the level above.
 const BASE: u64 = 256 << 20;
 const FAN_OUT: f64 = 2.0;
 /// Bytes of a key and a value of the original.
@@ -113,7 +113,7 @@ const TIGHT: [(&str, f64); 2] = [("60 %", 0.60), ("85 %", 0.85)];
 /// Zones that the live data of C fill in the end, with keys drawn uniformly (131.6 at the original's geometry).
 const LIVES: u32 = 132;
 
-/// Zones of the metadata.
+/// Number of zones for metadata.
 const METADATA: u32 = 2;
 
 /// Zones of a drive whose live share is `share`.
@@ -161,7 +161,7 @@ impl Sizes {
                 let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
                 Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, extent: Extent::Claimed, repeats: 2, more: 0 }
             }
-            // A fourth of the original's pairs, four times as large: as many puts as at 1/64, in as many bytes as at 1/16.
+            // A fourth of the original's pairs, four times as large: as many puts as at 1/64 for as many bytes as at 1/16.
             Scale::Small => Sizes { divisor: 16, value: 4 * (KEY + VALUE) - KEY, extent: Extent::Whole, repeats: 1, more: 2, ..paper },
             Scale::Paper => paper,
         }

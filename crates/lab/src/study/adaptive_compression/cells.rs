@@ -24,24 +24,24 @@ pub const EXP_RANGE: f64 = 200_000.0;
 
 /// First phase of both parts.
 pub const FILL: &str = "fillseq";
-/// A's merge of everything.
+/// A's phase that merges everything.
 pub const COMPACT: &str = "compact";
-/// The reads of A, and those of B that the original has.
+/// A's phase of reads, and B's phase of the original's reads.
 pub const READ: &str = "readrandom";
 /// B's reads by Zipf's law: name, exponent.
 pub const ZIPF: [(&str, f64); 2] = [("readrandom, Zipf 0.9", 0.9), ("readrandom, Zipf 1.2", 1.2)];
 /// B's mixes by [`MIXED_BY`]: name, share of reads.
 pub const MIXES: [(&str, f64); 2] = [("mix 95/5", 0.95), ("mix 50/50", 0.5)];
 const MIXED_BY: f64 = 0.9;
-/// C's second family, which is read. The first is written to.
+/// Name of C's second family, which is read; the first is written to.
 const COLD: &str = "cold";
-/// The part of C's keys that is in the first family.
+/// Share of C's keys in the first family.
 pub const HOT_SHARE: f64 = 1.0 / 8.0;
 /// C's phase of reads of one family and updates of the other.
 pub const BOTH: &str = "reads of one, updates of the other";
 /// Operations of [`BOTH`] per key, half of each kind.
 pub const BOTH_BY_KEY: f64 = 2.0;
-/// A measure over all phases of a workload.
+/// Measure over all phases of a workload.
 pub const WHOLE: &str = "the whole";
 /// Suffix of phases that finish the compactions left by the phase before.
 const DEBTS: &str = "debts";
@@ -134,19 +134,19 @@ pub fn measures_of_b() -> Vec<&'static str> {
     [FILL, READ].into_iter().chain(reads).chain(MIXES.iter().map(|(name, _)| *name)).collect()
 }
 
-/// Strategies, and the one in which the engine chooses, which has no list.
+/// The fixed strategies with their lists of codecs, followed by `auto`, which has none.
 fn with_auto(strategies: &'static [(&'static str, Levels)]) -> impl Iterator<Item = (&'static str, Option<&'static Levels>)> {
     strategies.iter().map(|(name, levels)| (*name, Some(levels))).chain([(AUTO, None)])
 }
 
 fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
-    // Static targets: with dynamic ones RocksDB counts its list from the base level on, SinterDB by the level's number.
+    // Static targets: with dynamic ones RocksDB counts its list from the base level, SinterDB by the number of the level.
     let mut family = family("default", Shape::Leveled { base: BASE, fan_out: FAN_OUT }, size.memtable());
     let compression = match levels {
         None => vec![("compression", AUTO.to_string())],
         Some(levels) => {
             let list = [("compression", levels[6].to_string()), ("compression_per_level", levels.join(":"))];
-            // No other codec of the study takes a level.
+            // No other codec of the study has levels.
             let level = levels.contains(&"kZSTD").then(|| ("compression_opts.level", ZSTD_LEVEL.to_string()));
             list.into_iter().chain(level).collect()
         }
@@ -224,7 +224,7 @@ fn owed(name: &str) -> Phase {
     settle(&format!("{name} {DEBTS}"))
 }
 
-/// Reads, and updates as the rest, as fast as they go.
+/// A phase of reads (share `gets`) and updates, without pauses.
 fn requests(name: &str, operations: u64, threads: usize, distribution: Distribution, gets: f64) -> Phase {
     let shares = [("get", gets), ("put", 1.0 - gets)].into_iter().filter(|(_, share)| *share > 0.0);
     let all = Mix {

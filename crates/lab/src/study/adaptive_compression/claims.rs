@@ -8,7 +8,7 @@ use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, comparison,
 
 /// "By far": by a quarter.
 const BY_FAR: f64 = 1.25;
-/// By how much a figure has to change for the change to matter.
+/// Smallest change of a figure that matters.
 const MORE: f64 = 1.05;
 /// "Proportional": at least this part of the gain that exact proportionality would give.
 const PROPORTIONAL: f64 = 0.9;
@@ -19,7 +19,7 @@ const NEVER_WORSE: f64 = 0.95;
 /// A size within this factor is no larger.
 const NO_LARGER: f64 = 1.01;
 
-/// All claims that the engines and limits at hand can decide.
+/// All claims that can be decided with these engines and limits.
 pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
     let there = |engine: &str| engines.iter().any(|name| name == engine);
     let mut claims = vec![compressing_wins(room)];
@@ -123,7 +123,7 @@ fn below_costs_little() -> Hypothesis {
     )
 }
 
-/// The engine's choice against the best fixed strategy of a measure.
+/// Compares the engine's choice with the best fixed strategy, by a measure.
 fn to_the_best(name: String, cell: impl Fn(&str) -> String, strategies: &[&str], measure: &str, bound: Bound) -> Comparison {
     Comparison {
         name: format!("{name}: auto to the best"),
@@ -184,7 +184,7 @@ fn auto_wins_on_a_mix(room: &Room) -> Hypothesis {
     )
 }
 
-/// One engine against the other, on B.
+/// Claims that compare the two engines, on B.
 fn ahead() -> [Hypothesis; 3] {
     let each_strategy = |measures: &[&str], bound: Bound| {
         let compare = |measure: &str| {

@@ -1,4 +1,4 @@
-//! The sizes of the original, what machines do not permit, and claims that compare engines.
+//! Tests of the original's sizes, of limits that machines do not permit, and of claims that compare engines.
 
 use super::super::folder::Folder;
 use super::super::judge::{Results, judge};
@@ -42,7 +42,7 @@ fn paper_has_the_sizes_of_the_original() {
     assert!(study.left_out[0].contains("4, 6 processors: a run may use 2") && study.left_out[1].contains("8GiB of memory"));
 }
 
-/// The text that both engines are spoken to in means what the strategy says, on every level, with the same effort.
+/// The OPTIONS text of a cell means its strategy on both engines, on every level, with equal effort.
 #[test]
 fn strategies_mean_what_they_say() {
     let study = study(Scale::Small, &["sinter"], Permits::all());
@@ -101,7 +101,7 @@ fn only_sinterdb_chooses_itself() {
     assert_eq!(claim(&both, "B: SinterDB reads faster").engine.as_deref(), Some("sinter"));
 }
 
-/// `rate`: operations per second by cell, engine and repeat.
+/// An invented record. `rate`: operations per second.
 fn record(spec: RunSpec, rate: f64) -> RunRecord {
     let store_bytes = if spec.engine.name == "sinter" { 900 } else { 1000 };
     let space = Space { store_bytes, ..Space::default() };

@@ -32,22 +32,22 @@ impl Log {
     }
 }
 
-/// The cell of a row of A.
+/// Name of the cell of a row of A.
 pub fn name_of_a(row: &Row, log: Log) -> String {
     format!("A {}, {}", row.name(), log.name())
 }
 
-/// The cell of a value of B that is shortened from so many bytes on.
+/// Name of the cell of a value of B whose log is shortened from `from` bytes on.
 pub fn name_of_b(value: &Value, from: u64) -> String {
     format!("B {}, from {}", value.name, format_bytes(from))
 }
 
-/// The cell of a value of C.
+/// Name of the cell of a value of C.
 pub fn name_of_c(value: &Value, log: Log) -> String {
     format!("C {}, {}", value.name, log.name())
 }
 
-/// The cells, and what cannot be run here.
+/// Planned cells, and those that are left out on this machine.
 #[derive(Default)]
 pub struct Planned {
     pub cells: Vec<Cell>,
@@ -59,7 +59,7 @@ struct Planner<'a> {
     planned: Planned,
 }
 
-/// All that the machine has room for, of the engines that are asked for.
+/// Cells of the requested engines that fit the machine.
 pub fn cells(sizes: &Sizes, request: &Request) -> Planned {
     let mut planner = Planner { request, planned: Planned::default() };
     for row in sizes.rows() {
@@ -122,7 +122,7 @@ impl Planner<'_> {
     }
 }
 
-/// Every key once, then the rest of the SETs at any of them, then what is left to be done.
+/// Sets every key once, then random keys for the rest of the SETs, then waits until the server is at rest.
 fn of_row(row: &Row, part: &str) -> Workload {
     let Row { value, sets } = row;
     let updates = sets.saturating_sub(value.keys);
@@ -131,7 +131,7 @@ fn of_row(row: &Row, part: &str) -> Workload {
     workload(format!("{part}: {}", row.name()), value.keys, value.bytes, phases)
 }
 
-/// Memory and disk, bytes, with room to spare: copies of pages that a fork makes, logs old and new, merges.
+/// Memory and disk that a run needs, bytes, generously: page copies of a fork, logs old and new, merges.
 fn needs(engine: &str, log: Log, row: &Row) -> (u64, u64) {
     let data = row.data();
     let disk = match log {

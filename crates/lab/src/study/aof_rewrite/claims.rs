@@ -17,16 +17,16 @@ const THREE_TIMES: f64 = 3.0;
 const LOG_LEAVES: f64 = 0.75;
 /// Shortening costs nothing: within 2 %.
 const COSTS_NOTHING: f64 = 0.98;
-/// Longest PING, milliseconds.
+/// "No stall": longest PING, milliseconds.
 const NO_STALL_MS: f64 = 20.0;
 /// Peak over memory at rest that counts as no peak.
 const NO_PEAK: f64 = 1.1;
-/// Twice as many updates take no more disk: where a merge stands when the load ends makes a difference of this order.
+/// "No larger" on disk after twice as many updates: the progress of a merge when the load ends makes a difference of this order.
 const NO_LARGER: f64 = 1.25;
 /// "Not behind": within 5 %.
 const NOT_BEHIND: f64 = 0.95;
 
-/// All claims that the engines and cells at hand can decide.
+/// All claims that can be decided with these engines and cells.
 pub fn claims(sizes: &Sizes, cells: &[Cell], engines: &[String]) -> Vec<Hypothesis> {
     let asked = |engine: &str| engines.iter().any(|asked| asked == engine);
     let mut claims = Vec::new();
@@ -40,7 +40,7 @@ pub fn claims(sizes: &Sizes, cells: &[Cell], engines: &[String]) -> Vec<Hypothes
         claims.extend(beside(sizes));
     }
     for claim in &mut claims {
-        // What is compared must be run.
+        // Every cell of a comparison must be run.
         let engine = claim.engine.clone().unwrap_or_default();
         let is_there = |term: &Term| {
             let engine = term.engine.as_deref().unwrap_or(&engine);
@@ -64,7 +64,7 @@ fn sets(cell: String) -> Term {
     Term::new(cell, SETS)
 }
 
-/// One thing of Redis to another, for the longest row of each value in A.
+/// Compares Redis with itself under two fates of the log, for the longest row of each value in A.
 fn rows(sizes: &Sizes, above: Log, below: Log, bound: Bound) -> impl Iterator<Item = Comparison> {
     sizes.values.iter().map(move |value| {
         let row = sizes.longest(*value);

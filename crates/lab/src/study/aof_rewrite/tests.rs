@@ -24,7 +24,7 @@ fn cell<'a>(study: &'a Study, name: &str, engine: &str) -> &'a Cell {
     study.cell(name, engine).unwrap_or_else(|| panic!("no cell {name} of {engine}"))
 }
 
-/// The table of the original: as many SETs of as many sizes, 64 MB, a minimum from 32 to 512 MB.
+/// The paper scale has the original's numbers and sizes of SETs, its 64 MB, and its minimums from 32 to 512 MB.
 #[test]
 fn paper_has_the_sizes_of_the_original() {
     let study = whole(Scale::Paper);
@@ -68,7 +68,7 @@ fn servers_are_asked_the_same() {
     }
 }
 
-/// A memtable is as large as the log may become; in C it holds all of the log, with what an entry takes beside key and value.
+/// A memtable is as large as the log may become; in C it holds the whole log, with the overhead of entries.
 #[test]
 fn memory_makes_the_memtable_that_is_wanted() {
     let memtable = |memory: u64| {
@@ -121,7 +121,7 @@ struct Made {
 
 const EASY: Made = Made { rate: 100_000.0, ping: 5, peak: 105, disk: 100 };
 
-/// Verdicts of runs that are made up, by cell and engine.
+/// Verdicts of invented runs, by cell and engine.
 fn judged(study: &Study, made: &dyn Fn(&str, &str) -> Made) -> Vec<Finding> {
     let directory = tempfile::tempdir().unwrap();
     let folder = Folder::create(&directory.path().join("results"), study).unwrap();

@@ -17,7 +17,7 @@ fn folder_of_study(path: &Path) -> Study {
     study
 }
 
-/// Reads everything; the number of runs, or the complaint.
+/// Reads a folder. Returns the number of runs, or the complaint.
 fn read(folder: &Path) -> Result<usize, String> {
     let read = || {
         let stored = Stored::read(folder)?;
@@ -86,7 +86,7 @@ fn a_damaged_archive_is_named_with_its_line() {
     }
 }
 
-/// A few kilobytes may say that they are gigabytes.
+/// A few kilobytes can claim to be gigabytes.
 #[test]
 fn lines_without_end_are_given_up() {
     let scratch = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ impl Case {
 /// Limits of a run of C.
 #[derive(Debug, Clone, Copy)]
 pub struct Container {
-    /// Processors' worth of time.
+    /// Processor time, in processors.
     pub cpus: usize,
     /// Memory limit, bytes.
     pub memory: u64,
@@ -125,7 +125,7 @@ fn workload_of_a(sizes: &SizesA, case: &Case, warm: f64) -> Workload {
     workload(format!("A: data of {}", case.name()), case.bytes / (KEY + VALUE) as u64, VALUE, phases)
 }
 
-/// B's cells: each division, and the one that moves.
+/// B's cells: each fixed division, and the moving one.
 pub fn of_b(sizes: &SizesB) -> Vec<Cell> {
     let made = |name: String, settings, engines: &[&str]| {
         let factors = [("part", "B"), ("memtables:cache", name.as_str())];
@@ -137,7 +137,7 @@ pub fn of_b(sizes: &SizesB) -> Vec<Cell> {
     fixed.into_iter().chain([moving]).collect()
 }
 
-/// The division that moves.
+/// Name of the division that the engine moves by itself.
 pub const MOVING: &str = "moving";
 
 /// The name of a cell of B.
@@ -145,7 +145,7 @@ pub fn name_of_b(division: &str) -> String {
     format!("B {division}")
 }
 
-/// A division for people.
+/// Name of a division.
 pub fn division_name((memtables, cache): (u64, u64)) -> String {
     format!("{memtables}:{cache}")
 }
@@ -240,7 +240,7 @@ fn workload_of_c(sizes: &SizesC) -> Workload {
         (*pace, *threads) = (Pace::Open(sizes.gets), 1);
         *writer = Some(Writer { per_second: sizes.puts, distribution: Distribution::Uniform });
     }
-    // Nothing is settled in between: what a random load owes keeps compactions busy from the start.
+    // No settling in between: compactions of the random load stay busy from the start.
     workload("C: gets beside puts".to_string(), sizes.keys, VALUE_C, vec![fill(Order::Random), gets])
 }
 
@@ -275,7 +275,7 @@ fn owed(name: &str) -> Phase {
     settle(&format!("{name} {DEBTS}"))
 }
 
-/// Gets, and puts as the rest, as fast as they go; seconds that are not measured, and that are.
+/// A phase of gets (share `gets`) and puts, without pauses; `before`: seconds of warm-up, `measured`: seconds after it.
 fn closed(name: &str, (before, measured): (f64, f64), distribution: Distribution, gets: f64) -> Phase {
     let shares = [("get", gets), ("put", 1.0 - gets)].into_iter().filter(|(_, share)| *share > 0.0);
     let all = Mix {

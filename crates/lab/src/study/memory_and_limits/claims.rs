@@ -11,14 +11,14 @@ use crate::study::plan::{Bound, Comparison, Hypothesis, Term, comparison, each};
 
 /// "As good as": within 5 %.
 const AS_GOOD: f64 = 0.95;
-/// "No more than", and "by something".
+/// Bound of "no more than" and of "by something".
 const MORE: f64 = 1.05;
-/// A peak of memory that is no larger: allocators round.
+/// "No larger" peak of memory: allocators round.
 const NO_LARGER: f64 = 1.1;
 /// Growth of tail latency (of few requests) that is accepted when the database has all of the memory.
 const ALL_MAY_COST: f64 = 1.25;
 
-/// All claims that the engines and limits at hand can decide.
+/// All claims that can be decided with these engines and limits.
 pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
     let mut claims = of_a(&room.cases).to_vec();
     claims.extend(of_b());
@@ -34,7 +34,7 @@ fn claim(text: &str, metric: Metric, comparisons: impl Iterator<Item = Compariso
     Hypothesis { engine: Some(OWN.to_string()), ..Hypothesis::new(text, metric, each(comparisons)) }
 }
 
-/// The best of some cells over the best of others, by the same measure.
+/// Compares the best of some cells with the best of others, by one measure.
 fn of_best(name: String, above: Vec<String>, below: Vec<String>, measure: &str, bound: Bound) -> Comparison {
     let terms = |cells: Vec<String>| cells.into_iter().map(|cell| Term::new(cell, measure)).collect();
     Comparison { name, above: terms(above), below: terms(below), fold: Fold::Greatest, bound }

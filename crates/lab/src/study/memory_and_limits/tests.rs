@@ -20,7 +20,7 @@ fn cell<'a>(study: &'a Study, name: &str) -> &'a Cell {
     study.cells.iter().find(|cell| cell.name == name).unwrap_or_else(|| panic!("no cell {name}"))
 }
 
-/// The settings that SinterDB makes of a cell's.
+/// SinterDB's settings for a cell.
 fn read(cell: &Cell) -> (DbSettings, FamilySettings) {
     let mut file = cell.settings.options().unwrap();
     assert_eq!(file.report(), Vec::<String>::new(), "{}", cell.name);
@@ -43,7 +43,7 @@ fn memory_alone_is_what_a_user_would_write() {
     }
 }
 
-/// Fixed divisions differ from the moving one in the division, which stays, and in nothing else.
+/// Fixed divisions differ from the moving one in the division only.
 #[test]
 fn divisions_share_one_budget() {
     let study = study(Scale::Small, &["sinter"], Permits::all());
@@ -79,7 +79,7 @@ fn shares_differ_in_the_share_and_limits_in_the_case() {
     }
 }
 
-/// Limits that are hidden differ in nothing else, and RocksDB is in the same containers.
+/// Cells with hidden limits differ in nothing else, and RocksDB runs in equal containers.
 #[test]
 fn containers_differ_in_what_is_looked_at() {
     let study = study(Scale::Paper, &["sinter", "rocksdb"], Permits::all());
@@ -130,7 +130,7 @@ fn phase(rate: f64, p99: u64) -> PhaseRecord {
     }
 }
 
-/// Verdicts of runs that are made up: `rate` by cell, engine and phase, `p99` by cell and engine.
+/// Verdicts of invented runs: `rate` by cell, engine and phase, `p99` by cell and engine.
 fn judged(study: &Study, rate: &dyn Fn(&str, &str, &str) -> f64, p99: &dyn Fn(&str, &str) -> u64) -> Vec<Finding> {
     let directory = tempfile::tempdir().unwrap();
     let folder = Folder::create(&directory.path().join("results"), study).unwrap();

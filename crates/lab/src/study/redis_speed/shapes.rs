@@ -1,4 +1,4 @@
-//! Collections beside Redis: a table of shapes, each filled, changed and read by commands that every server is sent alike.
+//! Collections beside Redis: a table of shapes, each filled, changed and read by commands that both servers get.
 
 use super::{NOT_BEHIND, Sizes};
 use crate::run::{Phase, REDIS, ServerSpec};
@@ -6,7 +6,7 @@ use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Cell, Hypothesis, Request, Term, comparison, each};
 use crate::study::servers::{self, CONNECTIONS, Length, SINTER, Told, ask, ask_once, rest, workload};
 
-/// Requests at once.
+/// Number of requests at once.
 pub const PIPELINE: usize = 16;
 /// Bytes of values, and of members.
 pub const VALUE: u64 = 20;

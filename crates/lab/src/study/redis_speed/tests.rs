@@ -28,7 +28,7 @@ fn both_are_asked_the_same_and_checked_by_another_client() {
     assert!(alone.left_out[0].contains("redis-benchmark"), "{:?}", alone.left_out);
 }
 
-/// Each measure of a collection is compared, and what it left to be done counts with it.
+/// Each measure of a collection has a claim, and counts the work that its commands left behind.
 #[test]
 fn collections_are_asked_alike_and_claimed() {
     let study = study(&["sinter", "redis"], Servers::all());

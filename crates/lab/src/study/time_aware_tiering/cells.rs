@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 /// Name of the factor of ages.
 const AGE: &str = "age, % of a run";
-/// The smallest age, which leaves data of both kinds to compactions.
+/// The smallest age above 0, with which compactions have both young and old data.
 pub const SMALL: &str = "20";
-/// Universal compaction alone.
+/// Age of cells with universal compaction alone.
 pub const ALONE: &str = "0";
 /// Measure of all experiments.
 pub const RUN: &str = "run";
@@ -41,12 +41,12 @@ struct Time {
 }
 
 impl Time {
-    /// SinterDB's: `operations` take as long as in the original.
+    /// SinterDB's time: `operations` take as long as in the original.
     fn own(alpha: &Alpha, operations: u64) -> Time {
         Time { engine: OWN, clock: Some(operations as f64 / alpha.run as f64), pace: Pace::Closed, ages: alpha.ages }
     }
 
-    /// RocksDB's, of a run of so many seconds.
+    /// RocksDB's time, for a run of `seconds` by the system's clock.
     fn of_the_world(seconds: u64, pace: Pace) -> Time {
         let age = |share: u64| (if share == 100 { ALL } else { share } * seconds).div_ceil(100);
         Time { engine: ORIGINAL, clock: None, pace, ages: SHARES.map(age) }
@@ -64,7 +64,7 @@ pub fn shares() -> [String; SHARES.len()] {
     SHARES.map(|share| share.to_string())
 }
 
-/// Experiment 1: as fast as it goes.
+/// Experiment 1: puts without pauses.
 pub fn of_fast(sizes: &Sizes) -> Vec<Cell> {
     let puts = PUTS_PER_KEY * KEYS / sizes.fast;
     let of = |alpha: &Alpha| {
@@ -79,7 +79,7 @@ pub fn of_fast(sizes: &Sizes) -> Vec<Cell> {
     cells
 }
 
-/// Experiment 2: in known time.
+/// Experiment 2: runs of known length, so that ages are known shares of them.
 pub fn of_table(sizes: &Sizes) -> Vec<Cell> {
     let puts = PUTS_PER_KEY * KEYS / sizes.table;
     let of = |alpha: &Alpha| {
@@ -168,7 +168,7 @@ fn workload(name: String, keys: u64, phases: Vec<Phase>) -> Workload {
     Workload { name, keys, key_size: KEY, value_size: ValueSize::Fixed(VALUE), compression_ratio: 0.5, phases }
 }
 
-/// The phase at a pace.
+/// Sets the pace of a phase.
 fn at(wanted: Pace, mut phase: Phase) -> Phase {
     if let PhaseKind::Run { pace, .. } = &mut phase.kind {
         *pace = wanted;
@@ -176,7 +176,7 @@ fn at(wanted: Pace, mut phase: Phase) -> Phase {
     phase
 }
 
-/// Universal compaction; `age`: seconds, or the word for the engine's own choice.
+/// Settings of universal compaction; `age`: seconds, or `auto`.
 fn settings(time: &Time, memtable: u64, age: Option<String>) -> EngineSpec {
     let mut family = family("default", Shape::Universal { trigger: TRIGGER }, memtable);
     for (name, of) in [("preserve_internal_time_seconds", age.clone().filter(|age| age != AUTO)), ("preclude_last_level_data_seconds", age)]

@@ -8,7 +8,7 @@ use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, absolute, c
 
 /// "Costs nothing that can be measured": 2 %.
 const NOTHING: f64 = 0.02;
-/// By how much a figure has to change for the change to matter: 5 %.
+/// Bounds of a change of a figure that matters: 5 %.
 const LESS: f64 = 0.95;
 const MORE: f64 = 1.05;
 /// Share of reads that the fast tier should answer under the steepest law.
@@ -21,7 +21,7 @@ const ANY: f64 = 0.5;
 /// The original's table: the ages, by alpha, at which tables stood on the last level.
 const PRESENT: [&[&str]; ALPHAS.len()] = [&["0", "20"], &["0", "20", "50"], &["0", "20", "50", "80"]];
 
-/// All claims that the engines at hand can decide.
+/// All claims that can be decided with these engines.
 pub fn claims(engines: &[String]) -> Vec<Hypothesis> {
     let there = |engine: &str| engines.iter().any(|name| name == engine);
     if !there(OWN) && !there(ORIGINAL) {
@@ -55,7 +55,7 @@ fn term(experiment: u32, alpha: &str, share: &str) -> Term {
     Term::new(name(experiment, alpha, share), RUN)
 }
 
-/// One age against another, of one alpha.
+/// Compares two ages of one alpha.
 fn ages(experiment: u32, alpha: &str, above: &str, below: &str, bound: Bound) -> Comparison {
     let name = format!("alpha {alpha}: {above} % to {below} %");
     comparison(name, term(experiment, alpha, above), term(experiment, alpha, below), bound)
@@ -160,7 +160,7 @@ fn trends() -> [Hypothesis; 3] {
     ]
 }
 
-/// The steepest law.
+/// Name of the largest alpha.
 fn steepest() -> &'static str {
     ALPHAS[ALPHAS.len() - 1].name
 }
@@ -216,7 +216,7 @@ fn auto_is_near_the_best() -> Hypothesis {
     )
 }
 
-/// One engine against the other.
+/// Claims that compare the two engines.
 fn side_by_side() -> [Hypothesis; 2] {
     let compare = |experiment: u32, list: &[&str], bound: Bound| {
         let of = |alpha: &'static str| {

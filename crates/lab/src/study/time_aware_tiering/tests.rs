@@ -1,4 +1,5 @@
-//! The original's seconds at every scale, streams that both engines share, what is read from records, and runs that repeat exactly.
+//! Tests of the original's seconds at every scale, of streams shared by both engines, of figures read from records, and of runs that repeat
+//! exactly.
 
 use super::super::folder::Folder;
 use super::super::judge::{Results, judge};
@@ -22,7 +23,7 @@ fn age(cell: &Cell) -> Option<&str> {
     cell.settings.families[0].settings.get("preclude_last_level_data_seconds").map(String::as_str)
 }
 
-/// Operations in which a run's time passes, and their pace: the first phase, or four fifths of the one behind a load.
+/// Operations that last a run's time, and their pace: those of the first phase, or four fifths of the phase after a load.
 fn timed(cell: &Cell) -> (u64, Pace) {
     let phases = cell.workload.phases.iter().find(|phase| phase.name != "load");
     match phases.unwrap().kind {
@@ -69,7 +70,7 @@ fn rocksdbs_ages_are_the_same_shares_of_a_run_of_known_length() {
     }
 }
 
-/// All that differs is when requests come, how age is told, and where the last level lies.
+/// The engines differ only in the pace of requests, the words for the age, and the place of the last level.
 #[test]
 fn both_engines_see_the_same_stream() {
     let study = study(Scale::Small, &["rocksdb", "sinter", "fjall"]);
@@ -93,7 +94,7 @@ fn both_engines_see_the_same_stream() {
     }
 }
 
-/// A record in which each cell has so many tables on the last level, and reads and bytes above it.
+/// An invented record with these tables on the last level, and these reads and bytes above and on it.
 fn record(spec: RunSpec, tables: usize, [upper, last]: [u64; 2], [fast, slow]: [u64; 2]) -> RunRecord {
     let levels: usize = spec.engine.families[0].settings.get("num_levels").map_or(7, |levels| levels.parse().unwrap());
     let level = |level: usize, files: usize, bytes: u64| LevelResult { level, runs: 1, files, bytes };
@@ -137,7 +138,7 @@ fn figures_of_tiers_are_read_from_levels_and_counters() {
     assert_eq!([of(Metric::LastLevelTables), of(Metric::LastLevelByteRatio)], [Some(3.0), Some(0.3)]);
     let of = figures("3 alpha 1.2, 50 %", "sinter", 3, [30, 70]);
     assert_eq!([of(Metric::FastReads), of(Metric::FastReadsInBudget)], [Some(0.9), Some(0.0)], "a quarter is the budget");
-    // A second for so many operations; and the world's seconds, two in each phase.
+    // A second of the scaled clock, and of the system's: two in each phase.
     let of = figures("2 alpha 0.5, 20 %", "sinter", 0, [30, 0]);
     let rate = study.cell("2 alpha 0.5, 20 %", "sinter").unwrap().settings.operations_per_clock_second.unwrap();
     assert!((of(Metric::AgeShare).unwrap() - 20.0 * rate / 2000.0).abs() < 1e-9);
@@ -229,7 +230,8 @@ fn auto_is_told_a_budget_that_it_can_keep() {
     }
 }
 
-/// A database without threads and with a clock that operations move: the same spec leaves the same tree, written by the same compactions.
+/// A database without threads, with a clock driven by operations, repeats exactly: equal specs leave equal trees, written by equal
+/// compactions.
 #[test]
 fn a_run_of_sinterdb_repeats_exactly() {
     let study = study(Scale::Ci, &["sinter"]);

@@ -26,28 +26,28 @@ pub fn name(experiment: &str, policy: &str, of: &str) -> String {
     format!("{experiment} {policy}, {of}")
 }
 
-/// A limit in names.
+/// Name of a limit of active zones.
 pub fn active(limit: Option<u32>) -> String {
     limit.map_or("no limit".to_string(), |limit| format!("{limit} active"))
 }
 
-/// Law and limit in names.
+/// Name of a distribution with a limit.
 pub fn drawn(law: &str, limit: Option<u32>) -> String {
     format!("{law}, {}", active(limit))
 }
 
-/// Zones of experiment D in names.
+/// Name of a shape of experiment D.
 pub fn shape(zone: Zone, per_zone: f64) -> String {
     format!("{} MiB, {per_zone} tables", zone.capacity >> 20)
 }
 
-/// Whether it is of the case that each policy is run in at every scale.
+/// Whether the cell is of the case that runs with each policy at every scale.
 pub fn is_first(cell: &Cell) -> bool {
     let factor = |name: &str| cell.factors.get(name).map(String::as_str);
     (factor("experiment"), factor("of")) == (Some("C"), Some(&*drawn(LAWS[0], LIMITS[0])))
 }
 
-/// Whether it is of those that are run at the original's own sizes.
+/// Whether the cell runs at the original's own sizes.
 pub fn is_core(cell: &Cell) -> bool {
     let factor = |name: &str| cell.factors.get(name).map_or("", String::as_str);
     let [roomy, tight] = TIGHT.map(|(of, _)| of);
@@ -140,7 +140,7 @@ fn putters(law: &str) -> Vec<Mix> {
     }
 }
 
-/// Skewed puts hit fewer keys: with twice as many the drive is about as full.
+/// A load of experiments B to F. Skewed puts hit fewer keys: with twice as many the drive is about as full.
 fn load(sizes: &Sizes, tenths: u64, law: &str) -> Workload {
     let keys = sizes.puts(tenths).max(1);
     let often = if law == LAWS[0] { 1 } else { sizes.skewed };

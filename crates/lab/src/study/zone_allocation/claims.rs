@@ -5,7 +5,7 @@ use super::{LAWS, LEVEL, LIMITS, OWN, PUBLISHED_SLA, SINTER, SLA, Sizes, TIGHT, 
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, absolute, comparison, each};
 
-/// "All of it", for shares of a whole.
+/// Bound of "all of it", for shares of a whole.
 const ALL: f64 = 0.999;
 /// Resets of our policy over the fewest possible, at most.
 const RESETS: f64 = 1.02;
@@ -13,7 +13,7 @@ const RESETS: f64 = 1.02;
 const ZONES: f64 = 1.15;
 /// Bytes written by an engine that knows zones over those of one that does not, at most.
 const TOLD: f64 = 1.05;
-/// "About as many".
+/// Bound of "about as many".
 const ABOUT: f64 = 1.05;
 /// Bound between nothing and something, for counts of bytes.
 const NOTHING: f64 = 0.5;
@@ -37,7 +37,7 @@ fn term(experiment: &str, policy: &str, of: &str) -> Term {
     Term::new(name(experiment, policy, of), RUN)
 }
 
-/// One policy to another.
+/// Compares two policies in one case.
 fn versus(experiment: &str, of: &str, above: &str, below: &str, bound: Bound) -> Comparison {
     comparison(format!("{of}: {above} to {below}"), term(experiment, above, of), term(experiment, below, of), bound)
 }
@@ -163,7 +163,7 @@ fn any_shape(sizes: &Sizes) -> Hypothesis {
     )
 }
 
-/// Zones as large as those of drives that are sold: few, and each holds many tables.
+/// Claims about zones as large as those of real drives: few, and each holds many tables.
 fn on_a_real_drive() -> [Hypothesis; 2] {
     let against_sla = |bound: Bound| {
         let of = LAWS.into_iter().flat_map(|law| LIMITS.map(|limit| drawn(law, limit)));

@@ -1,4 +1,4 @@
-//! The sizes of the original, and claims about cells that are there.
+//! Tests of the original's sizes, and of claims about existing cells.
 
 use super::super::metric::Metric;
 use super::super::plan::{Scale, Study};
@@ -45,7 +45,7 @@ fn every_claim_is_about_cells_that_are_there() {
         assert_eq!(study.left_out.len(), 1);
     }
     assert!(study(Scale::Ci, &["rocksdb"]).cells.is_empty());
-    // The smallest scale leaves out much, but no policy; the largest is run once, for what takes its sizes.
+    // The smallest scale leaves out much, but no policy; the largest is run once, for claims that need its sizes.
     let all = |scale| study(scale, &["sinter"]).cells;
     let policies = |scale| all(scale).iter().map(|cell| cell.factors["policy"].clone()).collect::<BTreeSet<String>>();
     assert_eq!(policies(Scale::Ci), policies(Scale::Small));
@@ -99,7 +99,7 @@ fn figures_are_those_of_the_zones() {
     let of = |metric: Metric| metric.of(&record, &all[1..2]).unwrap();
     assert_eq!([of(Metric::ZoneMoved), of(Metric::ZonePadding), of(Metric::ZoneFinishes)], [70.0, 40.0, 3.0]);
     assert_eq!([of(Metric::ZoneResets), of(Metric::LogZoneResets)], [11.0, 2.0]);
-    // 2000 bytes by the host, of which 500 lie: 15 zones, and 22 resets in both phases.
+    // 2000 bytes by the host, of which 500 still lie below write pointers: 15 zones, and 22 resets in both phases.
     assert_eq!(of(Metric::ZoneResetsOverLeast), 22.0 / 15.0);
     assert_eq!([of(Metric::ZonesUsed), of(Metric::ZonesUsedOverLeast), of(Metric::ZoneUtilisation)], [6.0, 1.5, 0.31]);
     assert_eq!(Metric::FinishedShare.of(&record, &all), Some(2.0 / 27.0));
