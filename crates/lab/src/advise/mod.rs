@@ -1,7 +1,7 @@
 //! Advice: which shape of a tree writes least for a workload, within a budget of memory and space, before anything is run.
 //!
 //! In reading order: [`tree`] is a tree of keys that SinterDB's own pickers keep in shape, [`predict`](mod@predict) sends a workload into
-//! it, and here the shapes are compared, and predictions with what was measured. Formulas such as `n F^(1/n)` for leveled trees
+//! it, and here the shapes are compared, and predictions with measurements. Formulas such as `n F^(1/n)` for leveled trees
 //! (Callaghan, smalldatum 2018-12) assume full levels and no overwrites on the way; a simulation assumes neither, and is quick, because it
 //! has no values.
 

@@ -136,7 +136,7 @@ fn stored_measurements_stand_beside_predictions() {
         .to_vec();
     let folder = Folder::create(&directory.path().join("results"), &study).unwrap();
     for run in study.runs() {
-        // Of other engines nothing is predicted; what is stored of them must not matter.
+        // Other engines are not predicted; their stored records must not matter.
         let record = execute(&SinterEngine, &study.spec(&run).unwrap(), &AtomicBool::new(false));
         assert_eq!(record.failure, None);
         folder.keep(&run, &record).unwrap();
@@ -147,7 +147,7 @@ fn stored_measurements_stand_beside_predictions() {
         let error = line.predicted / line.measured.mean - 1.0;
         println!("{}: predicted {:.2}, measured {:.2}, {:+.1} %", line.cell, line.predicted, line.measured.mean, 100.0 * error);
         // How far merges come beside a writer is a matter of the machine's load: on two busy processors the errors were -3 % to +18 %.
-        // What is asked here is that the right phases, shapes and units stand beside each other.
+        // The test checks only that the right phases, shapes and units stand beside each other.
         assert!(error.abs() < 0.4, "{line:?}");
     }
 }

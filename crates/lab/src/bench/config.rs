@@ -35,7 +35,7 @@ pub struct BenchConfig {
     pub zipf_alpha: f64,
     /// Above 0: random reads draw keys by db_bench's exponential law with this range.
     pub read_random_exp_range: f64,
-    /// Keep what is in the database; loads (`fill...`) are skipped.
+    /// Whether to keep the contents of the database; loads (`fill...`) are skipped then.
     pub use_existing_db: bool,
     /// Every write is durable before it returns.
     pub sync: bool,

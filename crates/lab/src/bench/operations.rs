@@ -24,7 +24,7 @@ impl<'a, S: Session> Worker<'a, S> {
         Worker { session, keys, values, coder, key: coder.buffer(), out: Vec::with_capacity(config.value_size), config, probe }
     }
 
-    /// Runs the workload to its end. The tally is valid after a failure too: it counts what was done before.
+    /// Runs the workload to its end. The tally is valid after a failure too: it counts the operations done before.
     pub fn run(mut self, workload: Workload) -> (Tally, Outcome<()>) {
         self.probe.begin();
         let outcome = match workload {

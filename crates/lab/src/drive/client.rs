@@ -227,7 +227,7 @@ mod tests {
     fn an_open_loop_does_not_wait_for_the_engine() {
         let (clock, flag) = (SystemClock::default(), AtomicBool::new(false));
         let open = schedule(&clock, &flag, Pace::Open(1000.0));
-        // Far behind: operations begin when they were meant to, every second one of 1000 per second.
+        // Far behind schedule: operations keep their intended starts, every second one of 1000 per second.
         let late = 60_000_000_000;
         let begin = [0, 1, 500].map(|nth| open.begin(nth, late));
         assert_eq!(begin, [Some(1_000_000), Some(3_000_000), Some(1_001_000_000)]);

@@ -27,7 +27,7 @@ fn kind(action: Action) -> (usize, Operation, usize) {
 /// Opens a trace. Lines that are appended meanwhile are not read: there might be no end of them.
 fn open(path: &Path) -> Outcome<BufReader<Take<File>>> {
     let wrong = |what: &dyn std::fmt::Display| Failure::from(format!("{}: {what}", path.display()));
-    // Looked at before, because the opening of a pipe waits for somebody who writes.
+    // Checked first, because opening a pipe waits for a writer.
     let metadata = fs::metadata(path).map_err(|error| wrong(&error))?;
     if !metadata.is_file() {
         return Err(wrong(&"not a regular file, and a trace is read twice"));

@@ -65,7 +65,7 @@ fn on_zones(spec: &ZonesSpec, directory: &Path, background: bool) -> Outcome<Arc
     } else {
         Emulator::create(directory.join("drive"), geometry, capacity)?.unsynced()
     };
-    // The only volume on a drive that nobody else sees: any identity will do.
+    // The only volume on a private drive: any identity will do.
     Ok(Arc::new(ZonedStore::format(Arc::new(drive), VolumeId(*b"emulated for lab"), options)?))
 }
 

@@ -230,7 +230,7 @@ fn an_engine_that_is_too_slow_does_not_hide_it() {
     let late = &record.phases[1];
     let begun: u64 = late.series.iter().map(|second| second.operations).sum();
     assert_eq!(begun + late.not_started, 300_000, "each start is known");
-    // All that was begun was due in the first third, and most of it was begun behind that.
+    // Every operation that began was due in the first third, and most of them began after it.
     assert!(late.operations > 0 && late.operations < begun && begun < 100_000, "{} of {begun}", late.operations);
     let latency = late.latency.as_ref().unwrap();
     assert_eq!(latency.count, late.operations + late.not_started);
@@ -357,7 +357,7 @@ fn a_medium_can_be_full() {
     engine.model.fail_after.store(1500, Ordering::Relaxed);
     let record = execute(&engine, &full, &AtomicBool::new(false));
     assert!(record.failure.is_some() && !record.out_of_room, "{:?}", record.failure);
-    // Less than a megabyte for more than two, all of it new: no merge, which the engine may find the time for or not, makes room.
+    // Less than a megabyte for more than two of new keys: no merge, which the engine may have time for or not, frees space.
     let (allocation, reset) = ("sinter".into(), "sinter".into());
     full.engine.zones = Some(ZonesSpec {
         zones: 20,

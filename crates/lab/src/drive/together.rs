@@ -101,7 +101,7 @@ mod tests {
             begun.fetch_add(gate.pass().map_or(0, |_| 1), Ordering::SeqCst);
             Ok(())
         };
-        // No address space has room for such a stack.
+        // No address space can hold such a stack.
         let builders = builders(3).chain([Builder::new().stack_size(1 << 60)]);
         let failure = together(builders, || 0, &halt, work).unwrap_err().to_string();
         assert!(failure.starts_with("thread 4 cannot be started: "), "{failure}");

@@ -141,7 +141,7 @@ fn memory_for(memtable: u64) -> Option<u64> {
     (memory >= MIB && memtable <= 256 * MIB).then_some(with_hot_keys(memory))
 }
 
-/// The memory of a server that has `memory` bytes for memtables and cache: a quarter of it goes to hot keys.
+/// Memory of a server with `memory` bytes for memtables and cache: a quarter of the whole goes to hot keys.
 const fn with_hot_keys(memory: u64) -> u64 {
     memory + memory / 3
 }

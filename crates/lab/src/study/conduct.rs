@@ -1,6 +1,6 @@
 //! Runs a study: each run is a child process, so that its memory and CPU time are its own and engines do not meet.
 //!
-//! A runner (`<program> run`) reads one spec from stdin, tells its progress on stderr (`phase NAME done/total`) and prints one record. An
+//! A runner (`<program> run`) reads one spec from stdin, reports its progress on stderr (`phase NAME done/total`) and prints one record. An
 //! interrupt is passed on to the current run and ends it; its finished phases do not count, and runs finished before are kept.
 
 use super::Error;

@@ -5,7 +5,7 @@ use super::zipf::Zipf;
 
 /// Draws by age, with probability proportional to `1 / (age + 1)^alpha`: age 0 is the newest insert of this stream, and the loaded keys
 /// are older than all inserts, the last one the youngest of them. (YCSB's `SkewedLatestGenerator` asks for inserts of all threads. Here
-/// a thread knows only its own, so that its requests do not depend on how far others are, and what it asks for is always there.)
+/// a thread knows only its own, so that its requests do not depend on the progress of others, and their keys always exist.)
 #[derive(Debug, Clone)]
 pub struct Latest {
     zipf: Zipf,

@@ -1,5 +1,5 @@
 //! Workloads as pure functions of a seed: the same seed gives the same keys and values on every machine and in every later version, so
-//! a stream can also be played again after a measurement (to count what is alive) instead of being watched during it.
+//! a stream can also be played again after a measurement (to count live keys) instead of being watched during it.
 
 mod keys;
 mod latest;

@@ -149,7 +149,7 @@ pub fn end_left(directory: &Path) {
 
 /// Kills a process group: a server, and its forks that write its data. Its directory is removed anyway.
 fn end(process: u32) {
-    // Group 0 would be ours, and 1 everybody's.
+    // Group 0 would be this process's own, and 1 means every process.
     if let Some(group) = i32::try_from(process).ok().filter(|group| *group > 1) {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
@@ -269,7 +269,7 @@ mod tests {
             }
             drop(server);
             let stat = || fs::read_to_string(format!("/proc/{}/stat", line.trim())).unwrap_or_default();
-            // It is an orphan, which somebody else waits for, or nobody.
+            // The server is an orphan, which another process waits for, or none.
             let gone = || stat().is_empty() || stat().contains(") Z ");
             (0..1000).take_while(|_| !gone()).for_each(|_| thread::sleep(POLL));
             assert!(gone(), "{}", stat());

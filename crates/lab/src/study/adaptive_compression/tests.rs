@@ -191,7 +191,7 @@ fn cache_hits_follow_from_what_engines_count() {
     assert_eq!(Metric::StoreBytes.of(&record, &name), Some(900.0));
 }
 
-/// A figure that engines did not count, and that does not follow from what they did, is absent.
+/// A figure is absent if the engine did not count it and it does not follow from other counters.
 #[test]
 fn cache_hits_that_nobody_counted_are_no_figure() {
     let study = study(Scale::Ci, &["sinter"], Permits::all());

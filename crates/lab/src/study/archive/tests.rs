@@ -98,7 +98,7 @@ fn lines_without_end_are_given_up() {
     assert!(what.contains(", line 1: ") && what.contains("too long"), "{what}");
 }
 
-/// A record that no reader understands would make the archive unreadable, and could not be taken out of it.
+/// A record that no reader understands would make the archive unreadable, and could not be removed from it.
 #[test]
 fn what_is_no_record_stays_loose() {
     let scratch = tempfile::tempdir().unwrap();
