@@ -71,7 +71,7 @@ pub struct Outcome {
     pub write_amplification: f64,
     /// Zones in use over the fewest that could hold the live bytes, averaged over the second half of the puts (one moment is partly luck).
     pub mean_use: f64,
-    /// Bytes of the largest zone.
+    /// Size of a zone, bytes.
     capacity: u64,
 }
 

@@ -30,7 +30,7 @@ pub struct Entry {
 pub trait Files {
     /// Writes a table to a level, for a merge with a reason or for a flush.
     fn write(&mut self, table: &TableInfo, level: usize, reason: Option<Reason>) -> Result<(), String>;
-    /// The tree now refers to the tables written since the last call, and no longer to the tables numbered `gone`.
+    /// Publishes a change of the tree: it refers to the tables written since the last call, and no longer to the tables numbered `gone`.
     fn publish(&mut self, gone: &[u64]) -> Result<(), String>;
     /// Unit in which the medium frees space, bytes ([`sinter_storage::store::Store::unit`]); 0 if there is none.
     fn unit(&self) -> u64;

@@ -78,7 +78,7 @@ impl Gauge {
         }
     }
 
-    /// Counts an operation that took `nanoseconds`. While `warming`, it counts in the series only.
+    /// Counts an operation that took `nanoseconds`. While `warming`, it counts only in the series and in the bytes written.
     #[inline]
     pub fn record(&self, kind: usize, warming: bool, nanoseconds: u64, done: &Done) {
         let (counters, latency) = if warming { (&self.counters[0], 0) } else { (&self.counters[1], kind + 1) };

@@ -1,4 +1,4 @@
-//! Measured figures in Markdown documents. A block between two markers is made from result folders that differ in the engine only, so that
+//! Measured figures in Markdown documents. A block between two markers is made from result folders of studies that compare engines, so that
 //! each figure has one source, the records, and every document shows the same.
 //!
 //! | block | what it holds |

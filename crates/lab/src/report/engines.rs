@@ -1,4 +1,4 @@
-//! Engines side by side: a row per workload, and in each cell a figure of every engine. For studies whose cells differ in the engine only.
+//! Engines side by side: a row per workload, and in each cell of the table a figure of every engine. For studies that compare engines.
 
 use super::cells::{Workload, workloads};
 use super::load::Folder;

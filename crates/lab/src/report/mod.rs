@@ -47,8 +47,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Makes `index.html` and `results.csv` in a result folder from its study, verdicts and runs, [`ENGINES`] for a study whose cells differ in
-/// the engine only, and [`SERVERS`] for one of servers. Returns the path of the page.
+/// Makes `index.html` and `results.csv` in a result folder from its study, verdicts and runs, [`ENGINES`] for a study that compares
+/// engines, and [`SERVERS`] for one of servers. Returns the path of the page.
 ///
 /// # Errors
 /// A folder without results, a damaged or newer file; a folder that cannot be written.
@@ -74,7 +74,7 @@ pub fn compare(folders: &[PathBuf], page: &Path) -> Result<PathBuf, Failure> {
     render(&read, page, &page.with_extension("csv"))
 }
 
-/// Returns a document with its measured blocks filled in anew from folders that differ in the engine only. A block stands between
+/// Returns a document with its measured blocks filled in anew from the folders of studies that compare engines. A block stands between
 /// `<!-- measured: NAME -->` and `<!-- end of measured -->`, each a line of its own.
 ///
 /// # Errors

@@ -256,7 +256,8 @@ impl Study {
         numbered.map(|(number, (cell, engine, repeat))| PlannedRun { number, cell, engine, repeat }).collect()
     }
 
-    /// Whether the cells differ in the engine only and no claim is made, so that the result is a table of engines.
+    /// Whether the study compares engines: all cells have equal settings, limits and factors, and no claim is made, so that the result is a
+    /// table of engines by workload.
     pub fn compares_engines(&self) -> bool {
         let is_alike = |a: &Cell, b: &Cell| a.settings == b.settings && a.limits == b.limits && a.factors == b.factors;
         self.hypotheses.is_empty() && self.cells.windows(2).all(|pair| is_alike(&pair[0], &pair[1]))

@@ -64,7 +64,7 @@ pub fn database(families: Vec<FamilySpec>, memtable: u64, wal: bool, direct_io: 
     EngineSpec { database, families, wal, ..EngineSpec::default() }
 }
 
-/// One thread puts values at keys of `distribution` in the named ranges, as fast as it can.
+/// One thread puts values at keys of the mixes, as fast as it can.
 pub fn puts(name: &str, operations: u64, mixes: Vec<Mix>) -> Phase {
     let kind = PhaseKind::Run {
         mixes,

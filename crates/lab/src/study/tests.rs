@@ -161,7 +161,7 @@ fn studies_are_whole() {
     }
 }
 
-/// Every workload has a row, only the engines differ, and compactions left by a load count with it.
+/// Every workload has a row, its runs differ in the engine only, and compactions left by a load count with it.
 #[test]
 fn engines_stand_side_by_side() {
     let side_by_side = catalogue::study("side-by-side", Scale::Small, &request(&["sinter", "rocksdb", "fjall"], 1)).unwrap();

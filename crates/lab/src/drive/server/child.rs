@@ -114,7 +114,7 @@ impl Server {
         self.directory.join(DATA)
     }
 
-    /// Adds the last lines of the server's output to a failure.
+    /// Adds the last line of the server's output to a failure.
     pub fn blamed(&self, failure: impl std::fmt::Display) -> Failure {
         format!("the server: {failure}{}", last_said(&self.directory.join(LOG))).into()
     }
