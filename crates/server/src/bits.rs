@@ -49,7 +49,7 @@ pub fn find(bytes: &[u8], bit: bool, from: u64, to: u64) -> Option<u64> {
     (1 + passed..part.len()).find_map(|at| flipped(at).filter(|byte| *byte != 0).map(|byte| place(at, byte)))
 }
 
-/// What is done to the bits of two strings.
+/// An operation on the bits of two strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Set in both.
@@ -76,25 +76,25 @@ pub fn combine(into: &mut Vec<u8>, other: &[u8], operation: Operation) {
     }
 }
 
-/// What becomes of a number that does not fit into its bits.
+/// Treatment of a number that does not fit into its bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
-    /// Its lower bits.
+    /// Keep the lower bits.
     Wrap,
-    /// The nearest number that fits.
+    /// Take the nearest number that fits.
     Saturate,
-    /// Nothing is changed.
+    /// Change nothing.
     Fail,
 }
 
 /// A number among the bits of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Two's complement.
+    /// The number is in two's complement.
     pub is_signed: bool,
-    /// 1 to 64; to 63 without a sign.
+    /// Width in bits: 1 to 64, without a sign 1 to 63.
     pub bits: u32,
-    /// Where its highest bit is.
+    /// Position of the highest bit in the string.
     pub offset: u64,
 }
 
@@ -111,7 +111,7 @@ impl Field {
         self.offset / 8
     }
 
-    /// The same field in the bytes from its start on.
+    /// The field relative to its first byte, for use on the bytes from there on.
     pub fn in_window(&self) -> Field {
         Field { offset: self.offset % 8, ..*self }
     }
@@ -121,7 +121,7 @@ impl Field {
         self.offset.saturating_add(u64::from(self.bits)).div_ceil(8)
     }
 
-    /// What stands in it.
+    /// Reads the number.
     pub fn get(&self, bytes: &[u8]) -> i64 {
         let there = bytes.get(self.first_byte()..).unwrap_or_default();
         let mut window = [0u8; 16];

@@ -14,9 +14,9 @@ const STEPS: u32 = 26;
 /// A range of degrees.
 type Degrees = (f64, f64);
 const LONGITUDES: Degrees = (-180.0, 180.0);
-/// As far as the Mercator projection that web maps share goes.
+/// Latitudes that the Mercator projection of web maps covers.
 const LATITUDES: Degrees = (-85.05112878, 85.05112878);
-/// Of a geohash that others are to read.
+/// Latitudes for a geohash in text form, which other programs read.
 const ALL_LATITUDES: Degrees = (-90.0, 90.0);
 
 /// Meters.
@@ -141,7 +141,7 @@ impl Position {
         Position { longitude: middle(cell.longitudes(), LONGITUDES), latitude: middle(cell.latitudes(), LATITUDES) }
     }
 
-    /// As a geohash that others read, too.
+    /// The standard geohash text, which other programs read.
     pub fn text(self) -> [u8; TEXT] {
         let bits = Cell::of(self, STEPS, ALL_LATITUDES).bits();
         let mut text = [b'0'; TEXT];
@@ -171,15 +171,15 @@ impl Position {
     }
 }
 
-/// What lies around the middle of a search, in a unit of length.
+/// Shape of the area of a search around its middle, in a unit of length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// All up to a distance.
+    /// Positions up to a distance.
     Circle {
         /// The distance.
         radius: f64,
     },
-    /// All up to half of the width to the east and west, and half of the height to the north and south.
+    /// Positions up to half of the width to the east and west, and half of the height to the north and south.
     Box {
         /// From west to east.
         width: f64,
@@ -188,12 +188,12 @@ pub enum Shape {
     },
 }
 
-/// Where to look.
+/// Area of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Search {
     /// The middle.
     pub middle: Position,
-    /// What around it.
+    /// Shape of the area around the middle.
     pub shape: Shape,
     /// Meters of the unit of the shape.
     pub unit: f64,
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// What a look at every position finds is in the ranges, and no range is there twice.
+    /// Every position that a full look finds lies in the ranges, and no range occurs twice.
     #[test]
     fn ranges_hold_what_is_inside() {
         let mut random = Random(2);

@@ -24,11 +24,11 @@ const PLACES: usize = 64 - INDEX_BITS as usize;
 const WIDTH: usize = 6;
 
 const MAGIC: &[u8] = b"HYLL";
-/// Where the form stands.
+/// Offset of the byte that has the form.
 const FORM: usize = 4;
-/// Where the count stands.
+/// Offset of the count.
 const COUNT: usize = 8;
-/// Where the registers start.
+/// Offset of the registers.
 const HEADER: usize = 16;
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
@@ -47,12 +47,12 @@ const SHORT_ZEROS_MAX: usize = 64;
 /// Runs that are looked at after a change, to put equal ones together.
 const JOINED: usize = 5;
 
-/// How the registers are kept.
+/// Encoding of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Each in its place.
+    /// Every register at its own position.
     Dense,
-    /// As runs.
+    /// Runs of equal registers.
     Sparse,
 }
 
@@ -116,11 +116,11 @@ fn place(element: &[u8]) -> (usize, u8) {
 /// Equal registers in the sparse form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// What they are.
+    /// Value of each register.
     pub value: u8,
-    /// How many.
+    /// Number of registers.
     pub length: usize,
-    /// Bytes that say so, 1 or 2.
+    /// Bytes of the run's encoding, 1 or 2.
     pub bytes: usize,
 }
 
@@ -308,7 +308,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// Of no elements.
+    /// A sketch of no elements.
     pub fn new(sparse_max: usize) -> Self {
         let mut string = [MAGIC, &[SPARSE]].concat();
         string.resize(HEADER, 0);
@@ -467,7 +467,7 @@ mod tests {
         (0..n).map(move |number| format!("{prefix}{number}"))
     }
 
-    /// What Redis 7.0.15 has in the string after `PFADD k a b c`.
+    /// The string has the bytes that Redis 7.0.15 stores after `PFADD k a b c`.
     #[test]
     fn golden_bytes() {
         let mut sketch = sketch(["a", "b", "c"].map(String::from));

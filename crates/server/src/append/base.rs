@@ -15,24 +15,24 @@ use std::time::Duration;
 /// Bytes after which the thread rests, and for how long: about as long as it takes to make them.
 const PIECE: usize = 256 << 10;
 const REST: Duration = Duration::from_millis(2);
-/// Bytes after which they are given to the medium, so that they do not come all at once.
+/// Bytes of the base between two syncs, so that the medium does not get all of it at once.
 const SYNC_EVERY: usize = 4 << 20;
 
-/// What the thread needs.
+/// Input of the thread that writes a base.
 pub(super) struct Task {
     pub place: Place,
-    /// Of the base, and of the increment that goes with it.
+    /// Number of the base and of the increment that goes with it.
     pub number: u64,
     pub image: Image,
-    /// That increment.
+    /// The increment that goes with the base.
     pub next: Arc<File>,
     pub shared: Arc<Shared>,
     pub stops: Arc<AtomicBool>,
 }
 
 impl Task {
-    /// Writes the base and makes the manifest list it with its increment. Gives its size. After an error nothing is left, unless the
-    /// manifest may list it.
+    /// Writes the base, makes the manifest list it with its increment, and returns the size of the base. After an error the base is
+    /// removed, unless the manifest may list it.
     pub fn run(self) -> Result<u64, String> {
         let Task { place, number, image, next, shared, stops } = self;
         // What cannot be removed goes with a later base.

@@ -28,32 +28,32 @@ impl Increment {
     }
 }
 
-/// What the threads know of each other.
+/// State of the log's files, shared by the network's thread, the sync thread and the thread that writes a base.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// What the manifest lists as the last file.
+    /// The last file that the manifest lists.
     pub current: Option<Arc<File>>,
-    /// What belongs to a base that is being written.
+    /// The increment of a base that is being written.
     pub next: Option<Arc<File>>,
-    /// The manifest may list that one soon, so what counts as durable has to be so in both.
+    /// The manifest may soon list `next`, so a commit counts as durable only if both files have it.
     pub counts_next: bool,
-    /// The manifest lists it, or will at any moment.
+    /// The manifest lists `next`, or will at any moment.
     pub is_swapped: bool,
-    /// The manifest must not list it.
+    /// The manifest must never list `next`.
     pub is_abandoned: bool,
-    /// The manifest lists the next file, and the same is true of that one: it stays so when it is the current one.
+    /// Why `next` lacks something although the manifest lists it; becomes `failure` when `next` becomes the current file.
     pub next_failure: Option<String>,
-    /// It is not known what of the current file is durable, or it lacks something.
+    /// Why the current file lacks something, or why it is not known what of it is durable.
     pub failure: Option<String>,
     /// The commit up to which everything was written.
     pub written: u64,
 }
 
 impl Files {
-    /// The file that was the next one when its sync began could not be synced.
+    /// The sync of `file`, which was `next` when the sync began, has failed.
     ///
     /// # Errors
-    /// By now the log needs it.
+    /// The log needs the file by now.
     fn next_failed(&mut self, file: &Arc<File>, why: String) -> Result<(), String> {
         let is = |known: &Option<Arc<File>>| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, file));
         if is(&self.next) {
@@ -70,7 +70,7 @@ impl Files {
     }
 }
 
-/// The same, for all threads.
+/// [`Files`] behind a lock.
 #[derive(Debug, Default)]
 pub(super) struct Shared(Mutex<Files>);
 
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(shared.sync(), Err("no room".into()));
     }
 
-    /// Which cannot be synced.
+    /// A file that cannot be synced.
     fn lost() -> Arc<File> {
         Arc::new(OpenOptions::new().append(true).open("/dev/full").unwrap())
     }

@@ -5,16 +5,17 @@ use crate::number::put_integer;
 /// Memory of an empty buffer that is kept.
 const KEPT: usize = 1 << 20;
 
-/// What the effects of a turn are, as commands that do the same again.
+/// Effects of a turn, as commands that repeat them.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// Of the request that runs: how many, and their bytes.
+    /// Number of commands that the current request has added, and their bytes.
     commands: usize,
     request: Vec<u8>,
-    /// Of the requests before it. The engine has those up to `kept`.
+    /// Commands of the turn's earlier requests. The engine has the effects of the first `kept` bytes.
     turn: Vec<u8>,
     kept: usize,
-    /// The database that the next command will be about, and the one at the end of what is kept; `None`: that has to be said.
+    /// The database that the next command will be about, and the one at the end of the kept bytes; `None`: a `SELECT` has to be written
+    /// first.
     selected: Option<usize>,
     kept_selected: Option<usize>,
 }
@@ -60,13 +61,13 @@ impl Journal {
         self.commands = 0;
     }
 
-    /// What was added so far is in the engine.
+    /// Marks all commands added so far as those whose effects the engine has.
     pub fn keep(&mut self) {
         self.kept = self.turn.len();
         self.kept_selected = self.selected;
     }
 
-    /// What the engine has not got is dropped.
+    /// Drops the commands whose effects the engine has not got.
     pub fn discard(&mut self) {
         self.request.clear();
         self.commands = 0;
@@ -74,12 +75,12 @@ impl Journal {
         self.selected = self.kept_selected;
     }
 
-    /// What is to be written.
+    /// The bytes to be written to the log.
     pub fn bytes(&self) -> &[u8] {
         &self.turn
     }
 
-    /// All of it was written, or never will be.
+    /// Empties the journal: all of it was written, or never will be.
     pub fn clear(&mut self) {
         self.turn.clear();
         self.turn.shrink_to(KEPT);

@@ -42,15 +42,15 @@ const RETRY_MS: u64 = 30_000;
 /// of a log remove reserved keys that are left at its end.
 pub const PARTS: &[u8] = b"\0sinterdb:parts:";
 
-/// What a thread says at its end: the size of the base that it has written, or why it has not.
+/// Result of a thread: the size of the base that it has written, or why it has written none.
 type Ending = Result<u64, String>;
 
-/// When the log is made shorter unasked.
+/// When the log is rewritten without a request for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
-    /// By so many percent it is larger than it was at first; 0: never.
+    /// The log has grown by so many percent since its last rewrite; 0: never.
     pub percentage: u64,
-    /// And larger than so many bytes.
+    /// The log is larger than so many bytes.
     pub least: u64,
 }
 
@@ -65,16 +65,16 @@ pub enum News {
     Failed(String),
 }
 
-/// What is told of the log.
+/// Statistics of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Bases that were written.
     pub rewrites: u64,
-    /// Why the last one was not, if it was not.
+    /// Why the last base was not written, if it was not.
     pub rewrite_failure: Option<String>,
-    /// Seconds that the last one took.
+    /// Seconds that the last base took.
     pub seconds: Option<u64>,
-    /// When the one began that is being written, unix milliseconds.
+    /// When the base began that is being written, unix milliseconds.
     pub since: Option<u64>,
     /// Why the log lacks something, if it does.
     pub failure: Option<String>,
@@ -94,11 +94,11 @@ struct Listed;
 /// The log, or none.
 #[derive(Debug, Default)]
 pub struct AppendLog {
-    /// Where it is; `None`: it is off.
+    /// Location of the log; `None`: it is off.
     place: Option<Place>,
-    /// It is to be on; that changes between two turns.
+    /// The log is to be on; takes effect at the end of the turn.
     is_wanted: bool,
-    /// What is done has to be noted.
+    /// Effects have to be noted in the journal.
     is_on: bool,
     journal: Journal,
     /// The number that files were given last.
@@ -124,9 +124,9 @@ pub struct AppendLog {
     figures: Figures,
 }
 
-/// What the rest of the server does with it.
+/// Interface for the rest of the server.
 impl AppendLog {
-    /// It is begun when the turn is over.
+    /// Switches the log on from the end of the turn.
     ///
     /// # Errors
     /// The directory has the log of other data, or cannot be used.
@@ -140,7 +140,7 @@ impl AppendLog {
         Ok(())
     }
 
-    /// It ends when the turn is over. Its files stay.
+    /// Switches the log off from the end of the turn. Its files stay.
     pub fn close(&mut self) {
         self.is_wanted = false;
     }
@@ -155,7 +155,7 @@ impl AppendLog {
         self.is_wanted
     }
 
-    /// What is done has to be noted with [`AppendLog::put`].
+    /// Whether effects have to be noted with [`AppendLog::put`].
     pub fn is_on(&self) -> bool {
         self.is_on
     }
@@ -215,7 +215,7 @@ impl AppendLog {
         self.figures.failure.as_deref()
     }
 
-    /// What is told of it.
+    /// Statistics of the log.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
@@ -230,18 +230,18 @@ impl AppendLog {
         (self.base + self.current.as_ref().map_or(0, |current| current.bytes), self.size_at_first)
     }
 
-    /// What is synced with the engine.
+    /// The log's files, to be synced together with the engine.
     pub fn beside(&self) -> Arc<dyn Beside> {
         self.shared.clone()
     }
 }
 
-/// What happens at the end of a turn.
+/// Work at the end of a turn.
 impl AppendLog {
-    /// Writes what was noted. The engine has it, up to this commit.
+    /// Writes the commands of the turn, whose effects the engine has up to commit `committed`.
     ///
     /// # Errors
-    /// It is not in the log. What the turn's clients are told must not be that all went well.
+    /// The commands are not in the log: the turn's clients must not be told that all went well.
     pub fn write(&mut self, committed: u64) -> Result<(), String> {
         if !self.is_on {
             return Ok(());
@@ -461,7 +461,7 @@ impl AppendLog {
         self.figures.failure = Some(why);
     }
 
-    /// It is off from now on.
+    /// Switches the log off; a thread syncs the files it leaves.
     fn end(&mut self, keyspace: &mut Keyspace) {
         let mut last: Vec<Arc<File>> = self.current.take().into_iter().map(|current| current.file).collect();
         if self.abandon("it is not wanted any more").is_err()

@@ -1,4 +1,4 @@
-//! Where the log lies, and which files there belong to it.
+//! Location of the log, and the files there that belong to it.
 
 use crate::persist::manifest::{BASE, HISTORY, INCREMENT, Listed, MANIFEST, read_manifest};
 use crate::persist::sync_directory;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What stands at the start of our manifests, before the name of the data. To Redis it is a remark.
+/// Start of the comment line in SinterDB's manifests, before the name of the data set. Redis ignores the line.
 const MARK: &str = "# sinterdb ";
 
 /// A directory, and the name that all files of the log begin with.
@@ -14,9 +14,9 @@ const MARK: &str = "# sinterdb ";
 pub struct Place {
     /// The directory.
     pub directory: PathBuf,
-    /// What the names begin with.
+    /// Prefix of the names of all files of the log.
     pub name: String,
-    /// What the data are called whose log it is.
+    /// Name of the data set that the log belongs to.
     pub mark: String,
 }
 
@@ -86,7 +86,7 @@ impl Place {
         format!("{}{base}{increment}", self.head())
     }
 
-    /// The same, with the files that were listed before, which are about to go.
+    /// Like `text`, but also lists the files that were listed before and are about to be deleted.
     pub(super) fn text_with_history(&self, number: u64) -> String {
         let old = read_manifest(&self.path(&self.manifest())).unwrap_or_default();
         let lines = old.split_inclusive(|byte| *byte == b'\n').filter_map(Listed::parse);

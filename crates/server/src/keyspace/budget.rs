@@ -7,17 +7,18 @@ use sinterdb::DEFAULT_FAMILY;
 use sinterdb::settings::{Budgets, FamilySettings, Settings};
 
 /// Hot keys get one byte for so many of the engine's. A byte brings more there than in the block cache, which holds each of them with its
-/// block; but what is read of collections, and all filters and indexes, are in the cache alone.
+/// block; but blocks of collections, and all filters and indexes, are in the cache alone.
 const BYTES_OF_ENGINE: u64 = 3;
-/// Without a budget they get one part of so many of the machine's memory, as far as there are keys for it, and this at least. So does the
-/// block cache, which fills only with what is read of tables: where indexes and filters do not fit, each lookup reads them again.
+/// Without a budget, hot keys and ranks together get one part of so many of the machine's memory, as far as there are keys for it, and at
+/// least [`WITHOUT_BUDGET`]. The block cache gets as much: it fills only with blocks that are read, and where indexes and filters do not
+/// fit, each lookup reads them again.
 const PARTS_OF_MACHINE: u64 = 8;
 const WITHOUT_BUDGET: u64 = 32 << 20;
-/// They never get more; with a budget, the rest is the engine's.
+/// Upper limit for hot keys and ranks; the rest of a larger budget is the engine's.
 const MOST: u64 = 4 << 30;
-/// Where a limit of the process is known, they get at most one part of so many of what the engine may take.
+/// Where the process has a known memory limit, hot keys and ranks get at most one part of so many of the engine's limit.
 const PARTS_OF_LIMIT: u64 = 8;
-/// Of what hot keys would get, one part of so many is for the ranks of sorted sets: at a byte for each member, a great many.
+/// Ranks of sorted sets get one part of so many of the bytes for hot keys: at a byte per member, enough for a great many members.
 const PARTS_OF_HOT: u64 = 16;
 
 /// Bits of filters for each key, in the last level and above it. Nearly every command looks for its key before it writes, a new key as
@@ -69,7 +70,7 @@ pub const MEMORY_MIN: u64 = 2 << 20;
 /// The largest budget, bytes.
 pub const MEMORY_MAX: u64 = 1 << 50;
 
-/// What memory is used for, bytes.
+/// Memory in use, by purpose, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Data that are not in tables yet.
@@ -93,12 +94,12 @@ impl Memory {
     }
 }
 
-/// What hot keys and ranks get beside an engine that has such a budget; 0: none.
+/// Bytes for hot keys and ranks beside an engine with a budget of `engine` bytes; 0: no budget.
 fn beside(engine: u64) -> u64 {
     if engine == 0 { without_budget() } else { (engine / BYTES_OF_ENGINE).min(MOST) }
 }
 
-/// What hot keys and ranks get without a budget, and what the block cache does.
+/// Bytes that hot keys and ranks get without a budget; the block cache gets as many.
 fn without_budget() -> u64 {
     (system::memory_bytes() / PARTS_OF_MACHINE).clamp(WITHOUT_BUDGET, MOST)
 }
@@ -173,7 +174,7 @@ impl Keyspace {
         self.turn.keep_hot(bytes);
     }
 
-    /// What memory is used for.
+    /// Memory in use, by purpose.
     pub fn memory(&self) -> Memory {
         let (db, hot) = (self.db(), self.turn.hot());
         let (memtables, cache) = db.memory_used();
@@ -204,7 +205,7 @@ mod tests {
         assert!(engine_memory(0).is_none() && (WITHOUT_BUDGET..=MOST).contains(&beside(0)));
     }
 
-    /// What it takes at any time is the budget and, on top of it, the memtables that are being flushed: no more than memtables may have.
+    /// Memory stays within the budget and, on top of it, the memtables that are being flushed: at most as much as memtables may have.
     #[test]
     fn memory_stays_within_its_budget() {
         let budget = 16 << 20;

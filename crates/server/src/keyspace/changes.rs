@@ -1,21 +1,21 @@
-//! What became of keys, for those who want to be told of it by name (the command's part of that is in `command/events.rs`).
+//! Changes of keys, for clients that subscribe to them by name (`command/events.rs` sends the events).
 //!
-//! Nothing is noted unless somebody asks; then all is noted in order until it is taken.
+//! Nothing is noted unless somebody asks; then every change is noted in order until the list is taken.
 
 use super::Keyspace;
 
-/// What became of a key.
+/// A change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It was not there before.
+    /// The key did not exist before.
     Made,
-    /// What it holds, or its deadline, is another.
+    /// The value or the deadline of the key changed.
     Changed,
-    /// It is gone.
+    /// The key was removed.
     Removed,
-    /// It is gone because its time had come.
+    /// The key was removed because its deadline had passed.
     Expired,
-    /// It was looked for and not found.
+    /// The key was looked for and not found.
     Missed,
     /// A stream was made shorter by what added an entry to it.
     Trimmed,

@@ -17,13 +17,13 @@ pub(super) const ROOM: Room = Room::Elements;
 
 #[derive(Default)]
 struct Held {
-    /// Being deleted: what is synced now does not cover it yet.
+    /// Ids about to be deleted: a sync that begins now does not cover the deletion yet.
     coming: HashSet<u64>,
     /// Deleted since the last sync began.
     fresh: HashSet<u64>,
     /// Deleted before a sync began that has not ended.
     syncing: HashSet<u64>,
-    /// As above, for a deletion of everything.
+    /// Like `coming`, `fresh` and `syncing`, for a deletion of everything.
     all_coming: bool,
     all_fresh: bool,
     all_syncing: bool,
@@ -43,10 +43,11 @@ impl Held {
 /// The compaction filter of the elements.
 #[derive(Default)]
 pub(super) struct Cleaner {
-    /// Where to look; `None` before the database is open and when it is being closed: then everything is kept.
+    /// Database and elements family in which existence is looked up; `None` before the database is open and while it is closed: then
+    /// everything is kept.
     db: RwLock<Option<(Db, Family)>>,
     held: Mutex<Held>,
-    /// Whose sync it is: what one covers must not be taken for what another one does.
+    /// Held during a sync, so that the ids covered by one sync are not taken for those of another.
     pub syncs: Mutex<()>,
 }
 
@@ -61,17 +62,17 @@ impl Cleaner {
         self.db.write().take();
     }
 
-    /// These collections are about to be deleted.
+    /// Announces the deletion of these collections: their elements are kept until a sync has covered it.
     pub fn hold(&self, ids: &[u64]) {
         self.held.lock().coming.extend(ids);
     }
 
-    /// Everything is about to be deleted.
+    /// Announces the deletion of everything.
     pub fn hold_all(&self) {
         self.held.lock().all_coming = true;
     }
 
-    /// What was about to be deleted is, or will not be: a sync that begins now covers it.
+    /// The announced deletions are committed, or will not happen: a sync that begins now covers them.
     pub fn committed(&self) {
         let mut held = self.held.lock();
         let coming = std::mem::take(&mut held.coming);

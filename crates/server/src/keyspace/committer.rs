@@ -13,16 +13,16 @@ use std::thread::{Builder, JoinHandle, available_parallelism};
 /// How far a batch has come.
 #[derive(Debug, Default)]
 enum Stage {
-    /// There is none.
+    /// No batch is under way.
     #[default]
     Idle,
-    /// It lies here for the thread.
+    /// The batch waits here for the thread.
     Given(WriteBatch, WriteOptions),
-    /// The thread has it.
+    /// The thread has taken the batch.
     Taken,
-    /// It is in the log.
+    /// The batch is in the engine's log.
     Logged,
-    /// The engine is done with it: its memory can be used again.
+    /// The engine is done with the batch: its memory can be used again.
     Done(WriteBatch, Result<(), Error>),
     /// The thread is to end, or did.
     Ended,
@@ -34,7 +34,7 @@ impl Stage {
     }
 }
 
-/// Where a batch changes hands.
+/// Hand-over point of a batch between the keyspace and the committing thread.
 #[derive(Debug, Default)]
 struct Desk {
     stage: Mutex<Stage>,

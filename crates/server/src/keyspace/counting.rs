@@ -53,7 +53,7 @@ impl Keyspace {
         }
     }
 
-    /// The same if it is found in [`STRIDE`] elements from one of the ends.
+    /// Like `count_before`, but gives up unless the place is within [`STRIDE`] elements of one of the ends.
     pub(super) fn count_near(&self, whole: &Bounds, place: &[u8], total: u64) -> Result<Option<u64>> {
         let low = self.pass(&mut (whole.0.clone(), place.to_vec()), Direction::Forward, STRIDE)?;
         if low < STRIDE {

@@ -1,4 +1,4 @@
-//! What the engine keeps for a key: `head byte | [deadline, 8 bytes] | body`.
+//! Encoding of a key's entry in the engine: `head byte | [deadline, 8 bytes] | body`.
 //!
 //! The head byte has the type in its low four bits, the [`Form`] in the next three, and 0x80 if a deadline follows (unix milliseconds,
 //! little-endian). A string's body is the string.
@@ -18,14 +18,14 @@ use sinterdb::internal::coding::{Decoder, put_varint};
 const DEADLINE: u8 = 0x80;
 /// Lowest bit of the form.
 const FORM: u8 = 0x10;
-/// Of the types, a string that lies in pieces, and a set of integers in their order.
+/// Two types that exist only in entries: a string that lies in pieces, and a set of integers in their order.
 const PIECES: u8 = 6;
 const INTEGERS: u8 = 7;
 /// Longest string, bytes, that a client writes or appends to.
 pub const LONGEST_STRING: u64 = 512 << 20;
 /// Longest string, bytes, that is stored: a field of 64 bits may begin at the last bit of [`LONGEST_STRING`].
 pub(super) const LONGEST_STORED: u64 = LONGEST_STRING + 8;
-/// The index of a list's first item when it is created: as much room before as behind it.
+/// Index of a list's first item when the list is created: as many indexes before as behind it.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
 
 const UNREADABLE: Error = Error::Damaged("its entry cannot be read");
@@ -49,23 +49,23 @@ pub enum Kind {
     Stream = 5,
 }
 
-/// Where a collection has its elements.
+/// Encoding of a collection's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As engine keys; who changes a small one puts it into its entry. Strings and streams, which have no other form, are of this one, too.
+    /// Engine keys of their own; a change puts a small collection into its key's entry. Strings and streams always have this form.
     Plain,
-    /// In its key's entry.
+    /// In the key's entry.
     Inline,
-    /// In its key's entry; all of them are integers, ascending.
+    /// In the key's entry; all elements are integers, ascending.
     Integers,
-    /// As engine keys, and it stays so.
+    /// Engine keys of their own for as long as the collection exists.
     Elements,
 }
 
 /// Bytes before a string, at most.
 pub(super) const STRING_START_MOST: usize = 9;
 
-/// What stands before the string in an entry; `None`: it holds none.
+/// The bytes before the string in an entry; `None`: the entry holds no string.
 pub(super) fn string_start(entry: &[u8]) -> Option<&[u8]> {
     let first = *entry.first()?;
     let length = if first & DEADLINE == 0 { 1 } else { STRING_START_MOST };
@@ -98,10 +98,10 @@ impl Kind {
     }
 }
 
-/// What is known of a stream beside the number of its entries.
+/// Properties of a stream besides the number of its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamHead {
-    /// Of the first entry; [`EntryId::MIN`] if there is none.
+    /// Id of the first entry; [`EntryId::MIN`] if there is none.
     pub first: EntryId,
     /// The largest id that was given to an entry, or that was set.
     pub last: EntryId,
@@ -130,21 +130,21 @@ impl StreamHead {
 /// All that is known of a key without its elements, or without the value of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The type of what it holds.
+    /// Type of the value.
     pub kind: Kind,
-    /// Where the elements are.
+    /// Encoding of the elements.
     pub form: Form,
-    /// When it ends, unix milliseconds.
+    /// Deadline of the key, unix milliseconds.
     pub deadline: Option<u64>,
     /// The collection's id, never used again for another; 0 for an inline one, and for a string, unless it lies in pieces.
     pub(super) id: u64,
-    /// Of an inline collection, bytes of the changes since its entry was written whole.
+    /// Bytes of the changes to an inline collection since its entry was written whole.
     pub(super) deltas: u64,
-    /// Elements of the collection; of a string that lies in pieces its length, else 0.
+    /// Number of elements of a collection, length of a string that lies in pieces, else 0.
     pub count: u64,
     /// Index of a list's first item.
     pub(super) first: u64,
-    /// Of a stream.
+    /// Properties of a stream.
     pub stream: StreamHead,
 }
 
@@ -168,7 +168,7 @@ impl Head {
         self.kind == Kind::String && self.id != 0
     }
 
-    /// Its elements, or pieces, have this id.
+    /// Whether `id` is the id of its elements or pieces.
     pub fn has_id(&self, id: u64) -> bool {
         self.id == id
     }

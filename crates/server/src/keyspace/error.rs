@@ -1,4 +1,4 @@
-//! What can go wrong with a key, by what its user can do.
+//! Errors of operations on keys, by what the caller can do about them.
 
 /// The result of an operation on keys.
 pub type Result<T> = std::result::Result<T, Error>;

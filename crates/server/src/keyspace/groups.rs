@@ -62,7 +62,7 @@ pub struct GroupEdit<'n> {
     pub(super) of: (usize, &'n [u8]),
     pub(super) name: &'n [u8],
     pub(super) old: Group,
-    /// As it is by now.
+    /// The group with all changes made so far.
     pub group: Group,
     /// Consumers that have changed, by number.
     consumers: BTreeMap<u64, Consumer>,
@@ -87,7 +87,7 @@ pub struct NewGroup {
 /// The number of no consumer: of pending entries that nobody has yet.
 const NOBODY: u64 = 0;
 
-/// What a walk over pending entries calls for each of them.
+/// Callback of a walk over pending entries, called for each of them.
 type VisitPending<'a> = dyn FnMut(EntryId, Pending) -> ControlFlow<()> + 'a;
 
 impl Head {

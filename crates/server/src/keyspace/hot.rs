@@ -95,21 +95,21 @@ impl Entry {
 /// How often entries were asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HotCounts {
-    /// They were here.
+    /// Lookups that found their entry here.
     pub hits: u64,
-    /// The engine had to be asked.
+    /// Lookups for which the engine had to be asked.
     pub misses: u64,
 }
 
-/// Where the index has an entry: shard, and place in it.
+/// Location of an entry in the index: the shard, and the slot in it.
 type Spot = (usize, usize);
 
-/// How much of an entry is there.
+/// The part of an entry that is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of it.
+    /// The whole entry.
     Whole,
-    /// What stands before a long string: its type and deadline.
+    /// The bytes before a long string: its type and deadline.
     Start,
 }
 
@@ -118,8 +118,8 @@ const STUB: u8 = u8::MAX;
 /// Bytes of a stub.
 const STUB_MOST: usize = 1 + entry::STRING_START_MOST;
 
-/// What is kept of an entry: of one with a long string its start, so that to replace or remove it, or to ask for its type and deadline, it
-/// is not read.
+/// Bytes of an entry to cache: the whole entry, or of a long string the start, so that the string is not read when it is replaced, removed,
+/// or asked for its type or deadline.
 fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [u8] {
     let is_long = HEAD + key.len() + value.len() > LARGEST_STRING;
     let Some(start) = is_long.then(|| entry::string_start(value)).flatten() else { return value };
@@ -135,14 +135,14 @@ fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     capacity: u64,
-    /// Those that were begun so far.
+    /// Segments begun so far.
     segments: Vec<Box<[u8]>>,
-    /// How many there may be.
+    /// Largest number of segments.
     most: usize,
-    /// The one that is being written to, and up to where.
+    /// The segment that is being written to, and up to where.
     segment: usize,
     end: usize,
-    /// Up to where the others were written.
+    /// Ends of the written part of each other segment.
     ends: Vec<usize>,
     /// The index: a power of two of shards, which as many bits of a mark choose.
     shards: Vec<Shard>,
@@ -152,7 +152,7 @@ pub(super) struct Hot {
     /// Places of all shards.
     places: usize,
     len: usize,
-    /// What was missed lately, since there is no more room: a second mark of each key, where the first one says.
+    /// Keys missed lately, since the segments are full: a second mark of each key, at the index that its first mark gives.
     missed: Vec<u32>,
     pub counts: HotCounts,
 }
@@ -307,7 +307,7 @@ impl Hot {
         *self = Hot { counts: self.counts, ..Hot::new(capacity) };
     }
 
-    /// Where the index has an entry, and the unit at which it lies.
+    /// Location of a key's entry in the index, and the unit at which the entry lies.
     fn find(&self, key: &[u8]) -> Option<(Spot, u32)> {
         let (mark, _) = layout::marks(key)?;
         self.search(mark, |unit| self.at(unit).is_some_and(|at| Entry::read(at).and_then(|entry| entry.key(at)) == Some(key)))

@@ -11,11 +11,11 @@ use super::{Cleaner, Edit, Keyspace};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a walk over keys calls for each of them: name, head, and the value of a string that does not lie in pieces,
-/// or the elements of an inline collection ([`Collection::found`](super::Collection::found)).
+/// Callback of a walk over keys, called for each with its name, head, and the value of a string that does not lie in pieces, or the
+/// elements of an inline collection ([`Collection::found`](super::Collection::found)).
 type VisitKey<'a> = dyn FnMut(&[u8], &Head, &[u8]) -> ControlFlow<()> + 'a;
 
-/// What a keyspace holds at a moment.
+/// Read-only view of everything that a keyspace held at one moment.
 #[derive(Debug)]
 pub struct Image {
     keyspace: Keyspace,
@@ -35,7 +35,7 @@ impl Image {
 }
 
 impl Keyspace {
-    /// What has been committed, as it is now.
+    /// Takes an image of everything committed so far.
     pub fn image(&self) -> Image {
         let mut keyspace = Keyspace::new(self.turn.at(self.db().snapshot()), Arc::new(Cleaner::default()), self.random);
         keyspace.seed = self.seed;

@@ -68,7 +68,7 @@ impl<'b> Elements<'b> {
 /// A question about an element.
 type Test<'a> = dyn Fn(&Element) -> bool + 'a;
 
-/// Where a member was found, or where it belongs.
+/// Result of a search for a member: the member, or where it belongs.
 enum Spot<'b> {
     Here(Element<'b>),
     Behind(usize),

@@ -19,7 +19,7 @@ const KEPT: usize = 1 << 20;
 pub const EXPECTED_MAX: usize = 32;
 
 impl Keyspace {
-    /// What is known of a key that has not ended.
+    /// Head of a key; `None` if the key does not exist or its deadline has passed.
     pub fn find(&mut self, db: usize, key: &[u8]) -> Result<Option<Head>> {
         layout::check_key(key)?;
         self.need(db, key);
@@ -98,10 +98,10 @@ impl Keyspace {
         Ok(())
     }
 
-    /// What is known of a key, which must hold this type.
+    /// Head of a key that must hold this type.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if it holds another.
+    /// [`Error::WrongType`] if the key holds another type.
     pub fn find_kind(&mut self, db: usize, key: &[u8], kind: Kind) -> Result<Option<Head>> {
         match self.find(db, key)? {
             Some(head) if head.kind != kind => Err(Error::WrongType),
@@ -157,7 +157,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// What stands behind the head in the entry that was found last: a string, or the elements of an inline collection.
+    /// Bytes behind the head in the entry that was found last: a string, or the elements of an inline collection.
     pub fn body(&mut self, head: &Head) -> Result<Vec<u8>> {
         if head.id != 0 {
             return Ok(Vec::new());
@@ -398,7 +398,7 @@ impl Keyspace {
         self.note_change(db, key);
     }
 
-    /// Those are told who watch or wait for the key.
+    /// Notes a write to the key, and tells the clients that watch or wait for the key.
     pub(super) fn touch(&mut self, db: usize, key: &[u8]) {
         self.wrote(db, key);
         self.watches.touch(db, key);

@@ -1,4 +1,4 @@
-//! Which bytes a key, an element and a setting have in the engine (docs/decisions/0020).
+//! Engine keys of keys, elements and settings (docs/decisions/0020).
 //!
 //! Family `default` (room [`Room::Keys`]):
 //!
@@ -12,7 +12,7 @@
 //! generations of places: 0x00..0x0f with the deadlines of 0x20, and 0x10..0x1f with those of 0x21. A keyspace has its databases in one of
 //! them. In the other there is nothing, or a keyspace that is being filled to replace the first one: `successor`.
 //!
-//! A small collection has its elements in its key's entry. Family `elements` has those of others:
+//! A small collection has its elements in its key's entry. Family `elements` has the elements of all others:
 //! `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
 //!
 //! * Part 0, no rest: the collection exists.
@@ -89,7 +89,7 @@ const OWNED: u8 = 3;
 pub(super) enum Room {
     /// Keys, deadlines, settings.
     Keys,
-    /// What collections consist of.
+    /// Elements of collections.
     Elements,
 }
 
@@ -162,15 +162,15 @@ impl Generation {
     }
 }
 
-/// Where each database lies. Two of them change places without a key being moved.
+/// Place of each database in the engine. Two databases change places without a key being moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places([u8; DATABASES]);
 
 impl Places {
-    /// As a new keyspace has them: each where its number says.
+    /// Places of a new keyspace: each database at its own number.
     pub const START: Places = Places::of_generation(Generation(0));
 
-    /// Each where its number says.
+    /// Places of a generation: each database at its own number.
     pub const fn of_generation(generation: Generation) -> Places {
         let mut places = [0; DATABASES];
         let mut db = 0;
@@ -235,7 +235,7 @@ fn below(prefix: Vec<u8>) -> Bounds {
     (prefix, end)
 }
 
-/// Where a key's entry lies.
+/// Engine key of a key's entry.
 pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + HASH + key.len());
     put_entry_key(&mut out, seed, place, key);
@@ -341,7 +341,7 @@ pub(super) fn elements(id: u64) -> Bounds {
     (part(id, MEMBER, 0), part(id, u8::MAX, 0))
 }
 
-/// The same element of another collection.
+/// Engine key of the corresponding element in the collection `id`.
 pub(super) fn with_owner(element: &[u8], id: u64) -> Vec<u8> {
     let mut out = part(id, 0, element.len());
     out.truncate(ID);
@@ -354,7 +354,7 @@ pub(super) fn member_key(id: u64, seed: u64, member: &[u8]) -> Vec<u8> {
     hashed_key(id, hash(seed, member), member)
 }
 
-/// The same of a hash that is known.
+/// A [`member_key`] for a member whose hash is known.
 pub(super) fn hashed_key(id: u64, hash: u64, member: &[u8]) -> Vec<u8> {
     let mut out = part(id, MEMBER, HASH + member.len());
     put_hash(&mut out, hash);
@@ -395,7 +395,7 @@ pub(super) fn piece_key(id: u64, index: u64) -> Vec<u8> {
     out
 }
 
-/// Where in the string a [`piece_key`] begins.
+/// Offset in the string at which the piece of a [`piece_key`] begins.
 pub(super) fn piece_start(element: &[u8]) -> Option<u64> {
     let index = element.get(ID + 1..)?.try_into().ok()?;
     Some(u64::from(u32::from_be_bytes(index)) * PIECE as u64)
@@ -495,7 +495,7 @@ pub(super) fn all_grouped(group: GroupPlace) -> Bounds {
     (grouped(group, CONSUMER_NAME, 0), grouped(group, u8::MAX, 0))
 }
 
-/// Where the number of a consumer stands.
+/// Engine key of the number of a consumer.
 pub(super) fn consumer_name_key(group: GroupPlace, name: &[u8]) -> Vec<u8> {
     let mut out = grouped(group, CONSUMER_NAME, name.len());
     out.extend_from_slice(name);

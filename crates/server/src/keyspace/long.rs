@@ -69,13 +69,13 @@ impl Upload {
     }
 }
 
-/// Where a [`StringReader`] finds its bytes.
+/// Source of a [`StringReader`]'s bytes.
 enum Source {
     /// Pieces of the string with this id.
     Pieces(Box<Turn>, u64),
     /// Memory.
     Bytes(Vec<u8>),
-    /// Nowhere: all of them are zero.
+    /// No source: all bytes are zero.
     Zeros,
 }
 

@@ -128,7 +128,7 @@ impl Keyspace {
         Ok(all)
     }
 
-    /// The same of a collection that has few, where not all that was removed is passed over each time.
+    /// Like `members`, for a collection that has few: behind many removed elements, it looks up each member by its position instead.
     fn few_members(&mut self, head: &Collection) -> Result<Vec<Member>> {
         let mut all = Vec::new();
         let whole = layout::members(head.id, 0);

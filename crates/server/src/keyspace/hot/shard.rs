@@ -1,6 +1,6 @@
 //! A part of the index of hot keys.
 
-/// What the index has: the mark of an entry and where it lies, in units from 1 on; 0: nothing.
+/// A slot of the index: the mark of an entry, and the unit at which it lies, counted from 1; 0: empty.
 pub(super) type Place = u64;
 
 pub(super) fn place(mark: u32, unit: u32) -> Place {
