@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// How much an event matters, under Redis's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
-    /// For those who look for a mistake.
+    /// Details for finding a mistake.
     Debug,
-    /// Each client that comes and goes.
+    /// Each client that connects or disconnects.
     Verbose,
-    /// What an operator wants to know.
+    /// Events that an operator wants to know.
     #[default]
     Notice,
-    /// What an operator should look at.
+    /// Events that an operator should look at.
     Warning,
 }
 
@@ -30,12 +30,12 @@ impl Level {
     const ALL: [(Level, &'static str); 4] =
         [(Level::Debug, "debug"), (Level::Verbose, "verbose"), (Level::Notice, "notice"), (Level::Warning, "warning")];
 
-    /// As the configuration has it.
+    /// Name of the level in the configuration.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(level, _)| *level == self).map_or("", |(_, name)| name)
     }
 
-    /// Reads what the configuration has.
+    /// Reads the name of a level from the configuration.
     pub fn parse(name: &str) -> Option<Level> {
         Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(level, _)| *level)
     }
@@ -123,7 +123,7 @@ impl SystemLog {
     }
 }
 
-/// Where events are written.
+/// Target of events.
 type Sink = Box<dyn Write + Send>;
 
 #[derive(Default)]

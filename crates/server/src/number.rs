@@ -100,7 +100,7 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     (!number.is_nan() && (number.is_finite() || is_word) && !is_lost).then_some(number)
 }
 
-/// As C's `%.17g` writes it; infinities as `inf` and `-inf`.
+/// Formats a number like C's `%.17g`; infinities as `inf` and `-inf`.
 pub fn format_double(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "inf".into() } else { "-inf".into() };

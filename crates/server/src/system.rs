@@ -1,6 +1,6 @@
-//! What the system says: the time of day, random bytes, this process's memory and processor time.
+//! Figures of the system: the time of day, random bytes, this process's memory and processor time.
 //!
-//! What Linux tells in `/proc` is read as text. Where it cannot be read, a figure is 0: nothing depends on these but reports.
+//! Figures of Linux are read from `/proc` as text. Where they cannot be read, they are 0: they are only reported.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! What tests share.
+//! Helpers shared by tests.
 
 use crate::keyspace::Keyspace;
 use sinter_storage::store::{MemoryStore, Store};

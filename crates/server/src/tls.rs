@@ -30,37 +30,37 @@ const AUTHORITIES_DIRECTORY: &str = "tls-ca-cert-dir";
 /// Whether clients have to show a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clients {
-    /// They have to.
+    /// Clients have to show a certificate.
     #[default]
     Required,
-    /// They need not; what they show has to be good.
+    /// Clients may show a certificate; one that is shown has to be valid.
     Optional,
-    /// They are not asked.
+    /// Clients are not asked for a certificate.
     NotAsked,
 }
 
 impl Clients {
     const ALL: [(Clients, &'static str); 3] = [(Clients::NotAsked, "no"), (Clients::Required, "yes"), (Clients::Optional, "optional")];
 
-    /// As the configuration has it.
+    /// Name of the choice in the configuration.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(clients, _)| *clients == self).map_or("", |(_, name)| name)
     }
 
-    /// Reads what the configuration has.
+    /// Reads the name of a choice from the configuration.
     pub fn parse(name: &str) -> Option<Clients> {
         Self::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(clients, _)| *clients)
     }
 }
 
-/// What the configuration says. An empty name is none.
+/// Settings of the configuration. An empty name is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// File of the server's certificate, and of those that lead from it to one that clients know.
+    /// File of the server's certificate, and of the certificates that lead from it to one that clients know.
     pub certificate: String,
-    /// File of its key.
+    /// File of the certificate's key.
     pub key: String,
-    /// File of the certificates that sign clients' ones.
+    /// File of the certificates that sign clients' certificates.
     pub authorities: String,
     /// Directory of such files.
     pub authorities_directory: String,
@@ -85,7 +85,7 @@ pub fn versions(names: &str) -> Result<Vec<&'static SupportedProtocolVersion>, S
     Ok(if all.is_empty() { vec![&TLS12, &TLS13] } else { all })
 }
 
-/// What connections begin with. Clones are the same.
+/// Configuration of new connections. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<ServerConfig>);
 
@@ -151,7 +151,7 @@ impl Settings {
         Ok(Tls(Arc::new(config)))
     }
 
-    /// Who looks at clients' certificates. Authorities that nobody needs are read, too: they may be wrong.
+    /// Verifier of clients' certificates. Authorities are read even if none is needed, to report errors in them.
     fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
         let authorities = self.authorities()?;
         if self.clients == Clients::NotAsked {

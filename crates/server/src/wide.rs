@@ -284,7 +284,7 @@ mod tests {
         Some(Wide::parse(a.as_bytes())?.add(Wide::parse(b.as_bytes())?)?.text())
     }
 
-    /// What Redis 7.0.15 answers on x86.
+    /// Sums are those that Redis 7.0.15 replies on x86.
     #[test]
     fn sums_are_those_of_long_doubles() {
         for (a, b, expected) in [

@@ -84,7 +84,7 @@ fn imported(directory: &Path) -> Served {
     Served::with(Server::default(), store)
 }
 
-/// What others than this test have no use for: chance, the clock, and waiting. `soon` stands for a few milliseconds.
+/// Commands that only this test can use: they depend on chance, on the clock, or on waiting. `soon` stands for a few milliseconds.
 const MORE: &[&str] = &[
     "SADD k m m m m",
     "SPOP k",
@@ -279,7 +279,7 @@ fn increment(directory: &Path) -> PathBuf {
     directory.join("appendonlydir").join(line.split(' ').nth(1).unwrap())
 }
 
-/// What is asked, and what of it is in the log.
+/// Requests, and the commands that the log has for each.
 const EFFECTS: &[(&str, &[&str])] = &[
     ("SET a 1", &["SELECT 0", "SET a 1"]),
     ("GET a", &[]),

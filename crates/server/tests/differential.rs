@@ -1,7 +1,7 @@
-//! The same random commands to this server and to a real `redis-server`: every reply must be the same, byte for byte, in RESP2 and RESP3.
+//! Sends random commands to this server and to a real `redis-server`: replies must be equal, byte for byte, in RESP2 and RESP3.
 //!
-//! What Redis leaves open is put in order first: members of sets and fields of hashes come in no order. Needs `redis-server` 7.0 on the
-//! path, and says so where there is none. A failure prints the seed and the last commands.
+//! Replies that Redis gives in no order are sorted first: members of sets and fields of hashes. Needs `redis-server` 7.0 on the path, and
+//! says so where there is none. A failure prints the seed and the last commands.
 
 use crate::common::commands::{Random, command};
 use crate::common::{Client, Real, Reply, Served, encode};
@@ -42,8 +42,7 @@ fn is_listpack_later(encoding: &[u8]) -> bool {
     encoding == b"$quicklist" || encoding == b"$hashtable"
 }
 
-/// What the clock says, and what says something of Redis's memory, is the same in both: times of today and times that have passed since
-/// a delivery of today cannot be compared.
+/// Replaces times and figures of Redis's memory by one text: times of today, and times since a delivery of today, cannot be compared.
 fn without_times(reply: Reply) -> Reply {
     const LABELS: [&[u8]; 4] = [b"$radix-tree-keys", b"$radix-tree-nodes", b"$idle", b"$seen-time"];
     let any = || Reply::One(b"any".to_vec());
@@ -71,7 +70,7 @@ fn without_times(reply: Reply) -> Reply {
     }
 }
 
-/// Who hears of changes of keys, and ends what is heard with a message of its own; ours and theirs.
+/// Clients of this server and of Redis that listen to changes of keys, and clients that end the listening with a message of their own.
 struct Listening {
     listeners: [Client; 2],
     senders: [Client; 2],
@@ -85,7 +84,7 @@ impl Listening {
         all
     }
 
-    /// What both have heard since the last time.
+    /// Messages that both listeners have received since the last call.
     fn heard(&mut self) -> [Vec<String>; 2] {
         self.senders.iter_mut().for_each(|sender| drop(sender.ask(&[b"PUBLISH", b"x", b"END"])));
         self.listeners.each_mut().map(|listener| {
@@ -250,7 +249,7 @@ fn fill_many(random: &mut Random) -> Vec<Vec<String>> {
     commands
 }
 
-/// What is known of ranks must be right behind every write.
+/// Cached ranks must be right after every write.
 #[test]
 fn large_sorted_sets_have_the_ranks_of_redis() {
     let Some(real) = Real::start() else { return };
@@ -313,7 +312,7 @@ fn changes_of_keys_are_told_as_redis_does() {
     run("2", 3, true);
 }
 
-/// What `COMMAND INFO` says: name, arity, flags, places of keys, categories.
+/// Replies to `COMMAND INFO` match: name, arity, flags, positions of keys, categories.
 #[test]
 fn commands_are_described_as_redis_does() {
     let Some(real) = Real::start() else { return };

@@ -1,5 +1,5 @@
-//! What operators ask, beside a real `redis-server` 7.0: the table of commands, the configuration, the slow log, the names in `INFO`.
-//! Skipped, with a word, where there is no such server.
+//! Requests of operators, beside a real `redis-server` 7.0: the table of commands, the configuration, the slow log, the names in `INFO`.
+//! Skipped with a message where there is no such server.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -200,7 +200,7 @@ const OTHER_FLAGS: &[&[u8]] = &[
     b"+may_replicate",
 ];
 
-/// What `COMMAND INFO` says of a command, but for hints, and notes in specifications of keys.
+/// Reply to `COMMAND INFO` about a command, without hints and without notes in specifications of keys.
 fn facts(reply: Reply) -> Vec<(&'static str, Reply)> {
     let fields = members(&reply);
     let Some(Reply::Many(_, entry)) = fields.first().cloned() else { return Vec::new() };
@@ -271,7 +271,7 @@ fn names(client: &mut Client) -> BTreeSet<String> {
     names
 }
 
-/// What Redis tells of its own works.
+/// Fields of `INFO` about internals of Redis, which SinterDB does not have.
 const NOT_TOLD: &[&str] = &[
     "server: atomicvar_api",
     "server: gcc_version",

@@ -209,7 +209,7 @@ fn values_are_exchanged() {
     }
 }
 
-/// The same requests with the same payloads get the same replies.
+/// Requests with equal payloads get equal replies.
 #[test]
 fn restore_answers_as_redis_does() {
     let Some(real) = Real::start() else { return skipped() };
@@ -273,7 +273,7 @@ fn restore_answers_as_redis_does() {
     }
 }
 
-/// What is said of a stream and not so is corrected, where Redis keeps it.
+/// Properties of a stream that contradict its entries are corrected, where Redis keeps them.
 #[test]
 fn streams_that_contradict_their_entries_are_restored() {
     let Some(real) = Real::start() else { return skipped() };

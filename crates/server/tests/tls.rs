@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-/// What a client knows: who signs servers' certificates, its own certificate, the versions that it speaks.
+/// Configuration of a client: the authority that signs servers' certificates, its own certificate, the versions that it speaks.
 fn config(trusted: &Authority, own: Option<&Authority>, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.certificate().as_bytes()).unwrap()).unwrap();
@@ -218,7 +218,7 @@ fn requests_come_in_pieces() {
     (0..5).for_each(|_| assert!(client.reply() == Some(Reply::One([b"$", &value[..]].concat()))));
 }
 
-/// Its last words count, whether the end is announced or not; half a request does not.
+/// A client's last requests count, whether the end is announced or not; half a request does not.
 #[test]
 fn a_client_may_end_as_it_likes() {
     let place = Place::new(Clients::NotAsked);
@@ -379,7 +379,7 @@ fn certificates_are_renewed_while_the_server_runs() {
     assert!(matches!(refused, Reply::One(text) if text.ends_with(b"no connection would be encrypted")));
 }
 
-/// What people use, where it is there and has TLS.
+/// The usual client connects, where it is installed and has TLS.
 #[test]
 fn redis_cli_connects() {
     let help = Command::new("redis-cli").arg("--help").output();

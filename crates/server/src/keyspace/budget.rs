@@ -16,7 +16,7 @@ const PARTS_OF_MACHINE: u64 = 8;
 const WITHOUT_BUDGET: u64 = 32 << 20;
 /// Upper limit for hot keys and ranks; the rest of a larger budget is the engine's.
 const MOST: u64 = 4 << 30;
-/// Where the process has a known memory limit, hot keys and ranks get at most one part of so many of the engine's limit.
+/// With a known memory limit of the process, hot keys and ranks get at most one part of so many of the engine's limit.
 const PARTS_OF_LIMIT: u64 = 8;
 /// Ranks of sorted sets get one part of so many of the bytes for hot keys: at a byte per member, enough for a great many members.
 const PARTS_OF_HOT: u64 = 16;

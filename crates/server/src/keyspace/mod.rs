@@ -153,7 +153,7 @@ pub struct Keyspace {
     /// The time of the current command, unix milliseconds.
     now: u64,
     counters: Counters,
-    /// As the engine has them.
+    /// Counters as the engine has them.
     committed: Counters,
     last_id: u64,
     /// Ids that its collections may have; those of another keyspace on the same engine are others.
@@ -178,13 +178,13 @@ pub struct Keyspace {
     entry: Vec<u8>,
     string_at: usize,
     known: Known,
-    /// Where the entry lies that is looked for; kept for its memory.
+    /// Engine key of the entry that is looked for; kept for its memory.
     place: Vec<u8>,
     watches: Watches,
     waits: Waits,
-    /// What became of keys, if that is wanted.
+    /// Changes of keys, if somebody wants to be told of them.
     changes: Option<Vec<Noted>>,
-    /// What was changed, if that is wanted.
+    /// Traces of changes, if somebody wants them.
     traces: Option<Vec<Trace>>,
     marks: Arc<Marks>,
     /// A second log, which is synced with the engine's.
@@ -201,22 +201,22 @@ pub struct Keyspace {
 /// Keys that were looked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lookups {
-    /// They were there.
+    /// Lookups that found a key.
     pub hits: u64,
-    /// They were not.
+    /// Lookups that found none.
     pub misses: u64,
 }
 
 /// The key whose entry was read last.
 #[derive(Debug, Default)]
 struct Known {
-    /// [`Turn::version`] when that was so; `None`: it is not known.
+    /// [`Turn::version`] when the entry was read; `None`: nothing is known.
     version: Option<u64>,
     place: Vec<u8>,
     head: Option<Head>,
-    /// How much of it was read.
+    /// The part of the entry that was read.
     part: Option<hot::Part>,
-    /// Its pieces stand behind it.
+    /// The pieces of a string were read into the entry, behind its head.
     is_joined: bool,
 }
 
@@ -456,7 +456,7 @@ impl Keyspace {
         self.turn.put(Room::Keys, layout::setting_key(name), value);
     }
 
-    /// Where its databases lie.
+    /// Generation of places in which the keyspace has its databases.
     fn generation(&self) -> Generation {
         self.counters.places.generation()
     }
@@ -513,7 +513,7 @@ impl Keyspace {
         self.first_due = 0;
     }
 
-    /// What makes commits durable, for another thread to use.
+    /// Returns a handle by which another thread makes commits durable.
     pub fn syncer(&self) -> Syncer {
         let (cleaner, marks, beside) = (self.cleaner.clone(), self.marks.clone(), self.beside.clone());
         Syncer { db: self.turn.db().clone(), cleaner, marks, beside }

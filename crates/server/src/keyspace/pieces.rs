@@ -19,10 +19,10 @@ use std::ops::ControlFlow;
 /// Bytes of a string from which on a change puts it in pieces. Tests have both sorts.
 pub(super) const PIECES_FROM: u64 = if cfg!(test) { 64 } else { 4 << 10 };
 
-/// What a walk shows where nothing was written.
+/// Zeros, shown by a walk where nothing was written.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What a walk over a string calls for each part of it: where it stands, and its bytes.
+/// Callback of a walk over a string, called for each part with its offset and its bytes.
 pub type VisitPart<'a> = dyn FnMut(u64, &[u8]) -> ControlFlow<()> + 'a;
 
 /// Shows zeros from one place up to another.
@@ -43,19 +43,19 @@ struct Piece {
     is_changed: bool,
 }
 
-/// Where a string lies that is being changed.
+/// Storage of a string that is being changed.
 #[derive(Debug)]
 enum Form {
     /// Behind the start of its entry.
     Whole { entry: Vec<u8>, at: usize },
-    /// Those of its pieces that were looked at.
+    /// Pieces that were looked at, by number.
     Pieces(BTreeMap<u64, Piece>),
 }
 
 /// A string that is being changed.
 pub struct StringEdit<'t> {
     turn: &'t Turn,
-    /// Whose elements its pieces are; 0: there are none yet.
+    /// Id under which the pieces are stored as elements; 0: there are none yet.
     id: u64,
     length: u64,
     form: Form,
@@ -80,7 +80,7 @@ impl StringEdit<'_> {
         grows
     }
 
-    /// What is long goes to pieces.
+    /// Splits a long string into pieces before it is changed.
     fn before_change(&mut self) {
         let Form::Whole { entry, at } = &self.form else { return };
         // One that is longer than any may be was made so by an earlier version, and stays as it is.
@@ -233,7 +233,7 @@ impl Keyspace {
         if head.is_in_pieces() { head.count } else { self.entry.len().saturating_sub(self.string_at) as u64 }
     }
 
-    /// What was asked for last, if it is a string that is there.
+    /// Head of the key that was looked up last, if nothing was written since and it holds a string.
     pub(super) fn known_string(&self) -> Option<Head> {
         let is_fresh = self.known.version == Some(self.turn.version());
         self.known.head.filter(|head| is_fresh && head.kind == Kind::String)

@@ -75,10 +75,10 @@ impl Order {
     }
 }
 
-/// What lies between a place and the start of the next piece.
+/// The members between a place and the start of the next piece.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Where it starts: not with a member, but with as little as tells its first member from what is before.
+    /// Start of the piece: not a member, but the shortest place that separates its first member from the one before.
     number: u64,
     name: Box<[u8]>,
     members: u64,
@@ -119,7 +119,7 @@ impl Group {
     }
 }
 
-/// Which group, and which piece of it.
+/// Location of a piece: its group, and its index there.
 type Spot = (usize, usize);
 
 /// A piece that was looked for.
@@ -182,7 +182,7 @@ impl Outline {
         Found { spot, bounds: (from, to), before, members: pieces[spot.1].members }
     }
 
-    /// Where a piece starts that was found.
+    /// Place at which a found piece starts.
     fn start(&self, found: &Found) -> Place<'_> {
         self.groups[found.spot.0].pieces[found.spot.1].start()
     }
@@ -265,7 +265,7 @@ impl Outline {
 struct Cutter {
     length: u64,
     pieces: Vec<Piece>,
-    /// Where the next piece starts at the earliest: with the whole, or behind the last member of a piece that is full.
+    /// Lower bound for the start of the next piece: the start of the whole, or the last member of a piece that is full (excluded).
     last: (u64, Vec<u8>),
 }
 
@@ -294,7 +294,7 @@ pub(super) struct Ranks {
     capacity: u64,
     used: u64,
     outlines: HashMap<(u64, Order), Outline>,
-    /// Whose they are, by when they were looked at last.
+    /// The set and order of each outline, by when the outline was used last.
     looks: BTreeMap<u64, (u64, Order)>,
     look: u64,
 }
@@ -409,7 +409,7 @@ impl Keyspace {
 
 #[cfg(test)]
 impl Ranks {
-    /// What has outlines.
+    /// Ids of the collections that have outlines.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.outlines.keys().map(|of| of.0)
     }

@@ -27,10 +27,10 @@ const LOOKS: u32 = 100;
 /// Finds the hash and the name in an entry's place.
 type Split = fn(&[u8]) -> Option<(u64, &[u8])>;
 
-/// What a step over one sort of entries needs to know of it.
+/// One sort of entries, described for a step of a scan.
 struct Sort<F: Fn(u64) -> Bounds> {
     room: Room,
-    /// All from a hash on.
+    /// Engine keys of all entries from a hash on.
     from: F,
     split: Split,
 }

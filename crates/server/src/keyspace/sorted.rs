@@ -32,13 +32,13 @@ pub enum LexBound {
     Lowest,
     /// Behind all names.
     Highest,
-    /// This name, which is inside.
+    /// A name that the range includes.
     Closed(Vec<u8>),
-    /// This name, which is outside.
+    /// A name that the range excludes.
     Open(Vec<u8>),
 }
 
-/// What a walk over a sorted set calls for each member and its score.
+/// Callback of a walk over a sorted set, called for each member and its score.
 type VisitScored<'a> = dyn FnMut(&[u8], f64) -> ControlFlow<()> + 'a;
 
 /// The score that stands beside a member of a sorted set where members are scanned.
@@ -110,7 +110,7 @@ impl LexBound {
     }
 }
 
-/// Where the members of a range of names are.
+/// Location of the members of a range of names.
 enum LexPlace {
     Nowhere,
     /// All members have one score: exactly those between these places.
@@ -175,7 +175,7 @@ impl Keyspace {
         })
     }
 
-    /// Where the members are whose score is in a range.
+    /// Engine keys of the members whose score is in a range.
     fn score_bounds(head: &Head, (min, max): (ScoreBound, ScoreBound)) -> Bounds {
         let (from, to) = score_span((min, max));
         (layout::score_key(head.id, from, b""), layout::score_key(head.id, to, b""))
@@ -191,7 +191,8 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// As in Redis, a range has nothing that starts behind the last member or ends before the first, whatever lies between.
+    /// Location of the members of a range of names. Like in Redis, a range that starts behind the last member or ends before the first is
+    /// empty, whatever lies between.
     fn lex_place(&self, head: &Head, (min, max): (&LexBound, &LexBound)) -> Result<LexPlace> {
         let ends = (self.end(head, Direction::Forward)?, self.end(head, Direction::Backward)?);
         let (Some((first, low)), Some((last, high))) = ends else { return Ok(LexPlace::Nowhere) };
@@ -305,7 +306,7 @@ impl Keyspace {
         })
     }
 
-    /// What to walk over to begin at a rank, and how many members to pass over first.
+    /// Engine keys to walk over to begin at a rank, and the number of members to pass over first.
     fn walk_from(&mut self, head: &Head, rank: u64, backward: bool) -> Result<(Bounds, u64)> {
         let whole = layout::scores(head.id);
         let behind = (head.count - 1).saturating_sub(rank);

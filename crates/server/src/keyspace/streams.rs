@@ -14,10 +14,10 @@ use std::ops::ControlFlow;
 
 const DAMAGED: Error = Error::Damaged("the entries of a stream");
 
-/// What a walk over a stream calls for each entry: its id, and what [`fields`] reads.
+/// Callback of a walk over a stream, called for each entry with its id and the bytes that [`fields`] reads.
 type VisitEntry<'a> = dyn FnMut(EntryId, &[u8]) -> ControlFlow<()> + 'a;
 
-/// What a trim leaves.
+/// Entries that a trim keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// So many entries at the end.
@@ -48,7 +48,7 @@ impl Blocks {
     }
 }
 
-/// What the engine keeps for an entry: fields and values, one after the other.
+/// Encodes an entry for the engine: fields and values, one after the other.
 pub fn encode_fields(pairs: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::with_capacity(pairs.iter().map(|text| text.len() + 2).sum::<usize>() + 2);
     put_varint(&mut out, pairs.len() as u64 / 2);

@@ -22,7 +22,7 @@ const SUCCESSOR: &[u8] = b"successor";
 /// Ids that the first keyspace may still use while its successor is filled. Of a million imports, none lacks ids.
 const IDS_MEANWHILE: u64 = 1 << 28;
 
-/// What is known of a successor that has not become the keyspace yet.
+/// Ids and counters of a successor that has not become the keyspace yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unfinished {
     ids: Ids,
@@ -112,7 +112,7 @@ impl Keyspace {
         self.unfinished()?.map_or(Ok(()), |left| self.remove_successor(&left))
     }
 
-    /// What is known of the successor that there is.
+    /// Reads the ids and counters of an unfinished successor; `None`: there is none.
     pub(super) fn unfinished(&self) -> Result<Option<Unfinished>> {
         let Some(bytes) = self.setting(SUCCESSOR)? else { return Ok(None) };
         let mut from = Decoder::new(&bytes);
@@ -124,7 +124,7 @@ impl Keyspace {
         Ok(Some(Unfinished { ids: first..layout::ID_MAX + 1, counters }))
     }
 
-    /// What a successor keeps beside its keys.
+    /// The setting of a successor: its name and its value.
     pub(super) fn encode_successor(&self) -> (&'static [u8], Vec<u8>) {
         (SUCCESSOR, [&self.ids.start.to_le_bytes()[..], &self.counters.encode()].concat())
     }

@@ -1,7 +1,7 @@
-//! What was changed since somebody looked last, for whoever keeps a second log (`append` does).
+//! Changes since somebody looked last, for the keeper of a second log (`append`).
 //!
-//! Nothing is traced unless that is wanted. What is traced of keys says only that they changed: what they hold now is read. Of a group it
-//! says which of its pending entries changed, as that can be little of much.
+//! Nothing is traced unless somebody asks. The trace of a key says only that it changed; its present value is read from the key. The trace
+//! of a group says which of its pending entries changed, as they can be few of many.
 
 use super::changes::Change;
 use super::entry::Head;
@@ -9,10 +9,10 @@ use super::entry_id::EntryId;
 use super::error::Result;
 use super::{GroupEdit, Keyspace};
 
-/// What was changed.
+/// A change to the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trace {
-    /// A key is gone because its time had come: database and name.
+    /// A key was removed because its deadline had passed: database and name.
     Expired(usize, Vec<u8>),
     /// A key was made, changed or removed.
     Key(usize, Vec<u8>),
@@ -20,25 +20,25 @@ pub enum Trace {
     Group(GroupTrace),
 }
 
-/// What was changed of a group.
+/// A change to a group of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupTrace {
     /// Database of the stream.
     pub db: usize,
-    /// Its key.
+    /// Key of the stream.
     pub key: Vec<u8>,
     /// The group's name.
     pub name: Vec<u8>,
     /// Consumers that were made.
     pub made: Vec<Vec<u8>>,
-    /// Entries that became pending, are so in another way, or are so no more.
+    /// Entries that became pending, changed as pending entries, or are no longer pending.
     pub pending: Vec<EntryId>,
-    /// It was given entries up to another id.
+    /// The group's last delivered id or its number of read entries has changed.
     pub is_moved: bool,
 }
 
 impl Keyspace {
-    /// Whether changes are traced from now on. Those that nobody has asked for are forgotten.
+    /// Switches the tracing of changes on or off. Traces that nobody has taken are forgotten.
     pub fn trace(&mut self, is_on: bool) {
         self.traces = is_on.then(Vec::new);
     }
@@ -80,9 +80,8 @@ impl Keyspace {
         }
     }
 
-    /// What is kept for a key and what stands behind it in its entry: a string, unless it lies in pieces, or the elements of an inline
-    /// collection. Unlike [`Keyspace::find`] it changes nothing, and
-    /// sees keys that have ended and were not removed.
+    /// Head of a key, and the bytes behind the head in its entry: a string, unless it lies in pieces, or the elements of an inline
+    /// collection. Unlike [`Keyspace::find`], changes no data and sees keys whose deadline has passed but that were not removed yet.
     pub fn peek(&mut self, db: usize, key: &[u8]) -> Result<Option<(Head, &[u8])>> {
         self.look_up(db, key)?;
         self.complete()?;

@@ -30,23 +30,23 @@ fn covers(whole: &Bounds, part: &Bounds) -> bool {
     whole.0 <= part.0 && part.1 <= whole.1
 }
 
-/// Which way a walk goes.
+/// Direction of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Forward,
     Backward,
 }
 
-/// What a walk calls for each key and value.
+/// Callback of a walk, called for each key and value.
 pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// One room of the engine, and what was written to it in this turn.
+/// One family of the engine, and the writes to it in this turn.
 struct Side {
     family: Family,
     written: Written,
-    /// Of keys in `written` that were changed in part: the steps (`delta`) that make of what the engine has what is written.
+    /// For keys in `written` that were changed in part: the steps (`delta`) that turn the engine's value into the written one.
     steps: HashMap<Vec<u8>, Vec<u8>>,
-    /// Ranges that were removed before all that is in `written`.
+    /// Ranges that were removed before anything in `written`.
     cleared: Vec<Bounds>,
 }
 
@@ -75,7 +75,7 @@ impl Side {
         self.written.is_empty() && self.cleared.is_empty()
     }
 
-    /// What is written to a key now is all of it.
+    /// The value written to `key` is whole now: drops its steps.
     fn forget_steps(&mut self, key: &[u8]) {
         if !self.steps.is_empty() {
             self.steps.remove(key);
@@ -119,9 +119,9 @@ pub(super) struct Turn {
     bytes: usize,
     /// Counted up whenever anything is written or dropped.
     version: u64,
-    /// How the engine is read.
+    /// Options for reads of the engine.
     read: ReadOptions,
-    /// What of the engine's keys is in memory: as they were committed.
+    /// Committed entries of keys that are read often.
     hot: Hot,
 }
 
@@ -248,7 +248,7 @@ impl Turn {
         self.bytes
     }
 
-    /// As long as this is the same, reads find the same.
+    /// Number that changes whenever reads may find other data.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -367,7 +367,8 @@ impl Turn {
         self.walk_some(room, bounds, direction, usize::MAX, visit).map(drop)
     }
 
-    /// The same, but forward it passes over so many of the engine's dead keys in all, and says at which one it stopped.
+    /// Like [`Turn::walk`], but a forward walk passes over at most `patience` dead keys of the engine and returns the key at which it
+    /// stopped.
     pub fn walk_some(
         &self,
         room: Room,

@@ -1,8 +1,8 @@
-//! Which keys hold what a power cut could still take back, and which commit a reply therefore has to wait for.
+//! Keys whose last change a power cut could still take back, and the commit that a reply therefore has to wait for.
 //!
-//! Whoever wants no reply to leave before what it tells of is durable asks [`Keyspace::take_needs`] after each request, and holds the
-//! reply until [`Keyspace::synced`] has come so far. A request needs the commit that its own writes will be in, and those of what it has
-//! read. So readers of other keys need not wait, and nobody is shown what may be gone after the next start.
+//! A caller whose replies may not leave before their content is durable calls [`Keyspace::take_needs`] after each request, and holds the
+//! reply until [`Keyspace::synced`] has reached that commit. A request needs the commit of its own writes, and the commits of the data that
+//! it has read. So readers of other keys need not wait, and no client sees data that may be lost at the next start.
 
 use super::error::{Error, Result};
 use super::{Cleaner, Keyspace, Marks, layout};
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// Changed keys that need no new memory.
 const KEPT: usize = 1 << 14;
 
-/// What has changed since the last sync, while anybody wants to know.
+/// Changes since the last sync, while anybody wants to know them.
 #[derive(Debug, Default)]
 pub(super) struct Unsynced {
     is_on: bool,
@@ -23,14 +23,14 @@ pub(super) struct Unsynced {
     changed: HashMap<u64, u64>,
     /// The commit in which whole databases were changed last.
     all: u64,
-    /// What the current request needs, as far as it is known.
+    /// The commit that the current request needs, as far as it is known.
     needs: u64,
-    /// Bytes that the turn had when that was taken last.
+    /// Bytes of the turn when `needs` was taken last.
     bytes: usize,
 }
 
 impl Unsynced {
-    /// The turn begins anew.
+    /// A new turn begins.
     pub fn restart(&mut self) {
         self.bytes = 0;
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(keyspace.take_needs(), before + 3);
     }
 
-    /// What a sync of it says.
+    /// A second log whose sync has this result.
     struct Second(Mutex<Result<u64, String>>);
 
     impl Beside for Second {

@@ -1,7 +1,8 @@
-//! Who waits for a key to change, or for a sync: in the order in which they began, and for how long.
+//! Clients that wait for a key to change, or for a sync, in the order in which they began to wait, and for how long.
 //!
-//! A change puts the key on a list; the network takes it from there when the command or transaction is over, and lets those who wait for
-//! it try again, one after the other. Who finds something is taken off by the caller, who finds nothing keeps the place in the queue.
+//! A change puts the key on a list; the network takes it from there when the command or transaction is over, and lets the clients that wait
+//! for the key try again, one after the other. The caller removes a client that finds something; a client that finds nothing keeps its
+//! position in the queue.
 
 use super::Keyspace;
 use super::entry::Kind;
@@ -12,21 +13,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 /// A key that somebody waits for.
 #[derive(Debug, Default)]
 struct Queue {
-    /// By ticket: who waits, and what the key has to hold to be of use; `None`: any change is.
+    /// Clients by ticket, and the type that the key has to hold to be of use to the client; `None`: any change is of use.
     waiters: BTreeMap<u64, (u64, Option<Kind>)>,
-    /// It is in the list of changed keys.
+    /// The key is in the list of changed keys.
     is_ready: bool,
 }
 
-/// What one waits for.
+/// The wait of one client.
 #[derive(Debug)]
 struct Wait {
-    /// Counted up: who has the lower one is served first.
+    /// Ascending: the client with the lower ticket is served first.
     ticket: u64,
     db: usize,
-    /// Without any, it is a sync.
+    /// Keys that the client waits for; none: it waits for a sync.
     keys: Vec<Vec<u8>>,
-    /// Unix milliseconds; `None`: never.
+    /// End of the wait, unix milliseconds; `None`: never.
     deadline: Option<u64>,
 }
 
@@ -35,7 +36,7 @@ struct Wait {
 pub(super) struct Waits {
     queues: [HashMap<Vec<u8>, Queue>; DATABASES],
     by_waiter: HashMap<u64, Wait>,
-    /// Those who wait for a sync, by ticket.
+    /// Clients that wait for a sync, by ticket.
     syncs: BTreeMap<u64, u64>,
     /// Changed keys that somebody waits for.
     ready: VecDeque<(usize, Vec<u8>)>,
@@ -148,7 +149,7 @@ impl Keyspace {
         Ok(found.map(|(ticket, (waiter, _))| (*ticket, *waiter)))
     }
 
-    /// Those who wait for a sync, the first one first.
+    /// Clients that wait for a sync, longest wait first.
     pub fn sync_waiters(&self) -> Vec<u64> {
         self.waits.syncs.values().copied().collect()
     }

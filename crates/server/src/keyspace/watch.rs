@@ -1,4 +1,4 @@
-//! Who wants to know that a key was changed: the watches of transactions.
+//! Watches of transactions: clients that want to know whether a key was changed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Watches {
     /// Watchers by database and key.
     watchers: HashMap<(usize, Vec<u8>), Vec<u64>>,
-    /// What each watches.
+    /// Database and key of everything that each watcher watches.
     watched: HashMap<u64, Vec<(usize, Vec<u8>)>>,
     disturbed: HashSet<u64>,
 }
@@ -48,12 +48,12 @@ impl Watches {
         self.disturbed.contains(&watcher)
     }
 
-    /// What one watches.
+    /// Keys that `watcher` watches.
     pub fn of(&self, watcher: u64) -> Vec<(usize, Vec<u8>)> {
         self.watched.get(&watcher).cloned().unwrap_or_default()
     }
 
-    /// What anyone watches.
+    /// Keys that anyone watches.
     pub fn all(&self) -> Vec<(usize, Vec<u8>)> {
         self.watchers.keys().cloned().collect()
     }

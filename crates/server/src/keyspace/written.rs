@@ -1,7 +1,7 @@
-//! What a turn has written to one room, until it becomes a batch of the engine.
+//! Writes of a turn to one family, until they become a batch of the engine.
 //!
 //! Keys and values lie one behind the other in one piece of memory and are found by a hash table, so that a write of a key costs no
-//! allocation. Most turns only look keys up. Whoever walks needs them in order: from the first walk on, a tree of the keys is kept beside.
+//! allocation. Most turns only look keys up. A walk needs them in order: from the first walk on, a tree of the keys is kept beside.
 
 use sinterdb::internal::key;
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ impl<'k> Key<'k> {
 /// Keys in order, and the numbers of their entries.
 pub(super) type Order<'k> = BTreeMap<Key<'k>, usize>;
 
-/// Where something lies.
+/// A range of the bytes of a [`Written`].
 #[derive(Debug, Clone, Copy)]
 struct Span {
     at: usize,
@@ -60,7 +60,7 @@ impl Span {
 enum Value {
     Put(Span),
     Deleted,
-    /// As if it had not been written.
+    /// The write was withdrawn: the key counts as not written.
     TakenBack,
 }
 
@@ -105,7 +105,7 @@ impl Written {
         self.len == 0
     }
 
-    /// What was written to a key, `None` in it if it was deleted; `None`: nothing.
+    /// The value written to a key, or `Some(None)` if the key was deleted; `None`: nothing was written.
     pub fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         if self.len == 0 {
             return None;
@@ -114,7 +114,7 @@ impl Written {
         self.value(number?)
     }
 
-    /// The same of an entry.
+    /// The value written by an entry, or `Some(None)` if it deleted its key; `None`: the write was withdrawn.
     pub fn value(&self, number: usize) -> Option<Option<&[u8]>> {
         match self.entries.get(number)?.value {
             Value::Put(span) => Some(Some(&self.bytes[span.range()])),

@@ -23,7 +23,7 @@ pub(super) const TURN_BYTES: usize = 8 << 20;
 const OUTPUT_PAUSE: usize = 64 << 10;
 /// Bytes to be sent at which a client is closed, whatever the configuration says.
 const OUTPUT_MAX: usize = 1 << 30;
-/// The same before authentication.
+/// Bytes to be sent at which a client is closed before authentication.
 const STRICT_OUTPUT_MAX: usize = 64 << 10;
 /// Bytes that are sent to a client in a turn: one that takes all at once must not keep the others waiting.
 const WRITE_SHARE: usize = 1 << 20;
@@ -46,11 +46,11 @@ const _: () = assert!(REPLIES_MAX > OUTPUT_MAX + SENT_KEPT);
 
 /// Replies that may not leave before a sync, up to where the next such ones begin, or those of the turn.
 struct Awaiting {
-    /// Where they begin in the output.
+    /// Offset in the output at which the replies begin.
     start: usize,
-    /// How many they are.
+    /// Number of replies.
     replies: usize,
-    /// The commit that has to be synced.
+    /// The commit that has to be synced before the replies may leave.
     needs: u64,
 }
 
@@ -71,12 +71,13 @@ pub(super) struct Connection {
     later: LaterStrings,
     /// Bytes of `output` that are sent.
     sent: usize,
-    /// Where this turn's replies begin in `output`, and how many they are.
+    /// Start of this turn's replies in `output`, and their number.
     turn_start: usize,
     turn_replies: usize,
-    /// The commit that has to be synced before what comes next may leave. Replies keep their order, so it falls only if a sync fails.
+    /// The commit that has to be synced before further replies may leave. Replies keep their order, so the number falls only if a sync
+    /// fails.
     pub needs: u64,
-    /// What waits for a sync, in order.
+    /// Replies that wait for a sync, in order.
     awaiting: VecDeque<Awaiting>,
     /// The network knows that something waits for a sync.
     pub is_awaiting: bool,
@@ -84,23 +85,23 @@ pub(super) struct Connection {
     pub is_readable: bool,
     /// Requests that are complete were left for later.
     has_waiting: bool,
-    /// It would take more than was sent in this turn.
+    /// The client's share of this turn was sent, and more is left.
     takes_more: bool,
-    /// It takes nothing more for now, and there is more.
+    /// The client takes nothing more for now, and more is left.
     is_blocked: bool,
-    /// The network is told when it takes more.
+    /// The network is to be told when the client takes more.
     is_told: bool,
     /// The next request waits until a pause is over.
     pub is_postponed: bool,
-    /// It is among those that are served next.
+    /// The client is among those that are served next.
     pub is_active: bool,
-    /// It takes part in this turn.
+    /// The client takes part in this turn.
     pub is_touched: bool,
-    /// It will send nothing more.
+    /// The client will send nothing more.
     pub is_shut: bool,
-    /// Since when more is to be sent than its soft limit, unix milliseconds.
+    /// Since when more is to be sent than the client's soft limit, unix milliseconds.
     behind_since: Option<u64>,
-    /// Memory that it was last found to hold, bytes.
+    /// Memory that the connection held when it was last measured, bytes.
     pub held: usize,
     /// Nothing more is handled; closed when all is sent.
     pub is_ending: bool,
@@ -112,7 +113,7 @@ pub(super) struct Connection {
     pub known: u64,
 }
 
-/// What came of handling a client's requests.
+/// Outcome of handling a client's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handled {
     /// All that can be handled now.
@@ -160,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// It is known who is there.
+    /// Whether the TLS handshake is over and the client is authenticated.
     pub fn is_known(&self) -> bool {
         self.session.is_authenticated && !self.stream.is_handshaking()
     }
@@ -206,7 +207,7 @@ impl Connection {
         self.is_dead |= self.is_shut && (self.session.is_waiting() || self.session.is_in_steps()) && self.is_full();
     }
 
-    /// What it has sent is handled in the next turn.
+    /// Leaves the requests that have arrived for the next turn.
     pub fn leave(&mut self) {
         self.has_waiting = true;
     }
@@ -451,7 +452,7 @@ impl Connection {
         self.behind_since.is_some()
     }
 
-    /// What it holds.
+    /// Sizes of the connection's buffers.
     pub fn buffers(&self) -> Buffers {
         Buffers {
             input: self.input.len(),
@@ -558,7 +559,7 @@ impl Connection {
         }
     }
 
-    /// Where that begins in the output which may not leave yet.
+    /// Offset in the output from which on replies may not leave yet.
     fn awaiting_from(&self) -> usize {
         self.awaiting.front().map_or(self.turn_start, |first| first.start)
     }

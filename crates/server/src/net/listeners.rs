@@ -1,4 +1,4 @@
-//! Where the server listens: several addresses and a Unix socket, taken in turns.
+//! Addresses and the Unix socket at which the server listens, served in turns.
 
 use super::stream::Socket;
 use crate::command::Configuration;
@@ -21,9 +21,9 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub socket: Socket,
-    /// Where it comes from: an address with a port, or the path of the socket with port 0.
+    /// Address of the client: an address with a port, or the path of the socket with port 0.
     pub address: String,
-    /// Where it came to.
+    /// Address at which the client has arrived.
     pub local_address: String,
     /// The client is on this machine.
     pub is_local: bool,
@@ -37,7 +37,7 @@ pub(super) struct Listeners {
     /// Each with whether its clients come with TLS.
     all: Vec<(TcpListener, bool)>,
     unix: Option<(UnixListener, SocketFile)>,
-    /// Which is asked first next time, so that one does not keep the others waiting.
+    /// Index of the listener that is asked first next time, so that one does not keep the others waiting.
     next: usize,
 }
 

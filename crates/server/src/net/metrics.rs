@@ -16,15 +16,15 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a request may take, and what an answer may have to wait for.
+/// Longest time for a client to send or take something, and for a reply to wait for the figures.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request.
 const REQUEST_MAX: usize = 8 << 10;
 
-/// Where the network's thread is to put the figures.
+/// Channel into which the network's thread is to send the figures, while a request waits for them.
 type Wanted = Arc<Mutex<Option<SyncSender<String>>>>;
 
-/// A thread that answers.
+/// Thread that answers requests for metrics.
 pub(super) struct Metrics {
     address: SocketAddr,
     wanted: Wanted,
@@ -32,7 +32,7 @@ pub(super) struct Metrics {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Responder {
     listener: TcpListener,
     waker: Arc<Waker>,

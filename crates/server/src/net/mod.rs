@@ -80,7 +80,7 @@ const SHARE_NS: u64 = 500_000;
 /// Milliseconds after which it is looked whether the engine can take more, while clients wait for that.
 const ROOM_MS: u64 = 2;
 
-/// What others than those on this machine are told while there is no password.
+/// Reply to clients on other machines while there is no password.
 const DENIED: &[u8] =
     b"-DENIED without a password only clients on the server's machine are served: set requirepass, or protected-mode no\r\n";
 
@@ -93,7 +93,7 @@ pub enum Error {
     /// The data.
     #[error("{0}")]
     Keyspace(#[from] keyspace::Error),
-    /// It would be open to everybody.
+    /// The server would be open to everybody.
     #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass, or protected-mode no")]
     Open(SocketAddr),
     /// The users cannot be had.
@@ -159,7 +159,7 @@ pub struct Net {
     /// From which client on the next tick looks at them.
     looked_at: u64,
     next_session: u64,
-    /// Where all clients' bytes come in.
+    /// Buffer into which all clients' bytes are read.
     buffer: Vec<u8>,
     keyspace: Keyspace,
     server: Server,
@@ -254,7 +254,7 @@ impl Net {
         })
     }
 
-    /// Where metrics are; `None`: nowhere.
+    /// Address of the metrics; `None`: there are none.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(Metrics::address)
     }
@@ -273,10 +273,10 @@ impl Net {
         self.listeners.path()
     }
 
-    /// Where it listens for clients with TLS: the first address. `None`: nowhere.
+    /// First address for clients with TLS; `None`: there is none.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
         self.listeners.address(true)
     }
@@ -515,7 +515,7 @@ impl Net {
         }
     }
 
-    /// It is not known what was read.
+    /// Drops the turn because the engine could not be read: it is not known what its requests have read.
     fn drop_turn(&mut self) {
         self.keyspace.discard();
         self.refuse("the data could not be read");
@@ -636,7 +636,7 @@ impl Net {
         }
     }
 
-    /// What is due ten times a second.
+    /// Does the work that is due ten times a second.
     fn tick(&mut self, now: u64) {
         if !self.ticks.is_due(now) {
             return;

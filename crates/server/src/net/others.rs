@@ -1,4 +1,4 @@
-//! What requests leave to be done for other clients: messages, those who wait for a key, those whose wait or connection is ended.
+//! Work that requests leave for other clients: messages, keys that clients wait for, waits and connections that are ended.
 
 use super::Net;
 use super::connection::Handled;

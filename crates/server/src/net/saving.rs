@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What it says at its end: why it failed, if it did.
+/// Result of the thread: why it failed, if it did.
 type Ending = Result<(), String>;
 
 /// The thread, if one runs.

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Bytes that are encrypted ahead of what the client takes.
 const UNSENT_MAX: usize = 64 << 10;
 
-/// What a read has brought.
+/// Outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
     /// Nothing, and nothing more will come.
@@ -106,7 +106,7 @@ impl Write for Socket {
 
 /// A stream.
 pub(super) enum Stream {
-    /// As it is.
+    /// Without encryption.
     Plain(Socket),
     /// With TLS.
     Encrypted(Box<Encrypted>),
@@ -128,7 +128,7 @@ impl Stream {
         Ok(Stream::Encrypted(Box::new(Encrypted { socket, tls, has_ended: false })))
     }
 
-    /// What the system knows it by.
+    /// The source of events to register with the system.
     pub fn source(&mut self) -> &mut dyn Source {
         match self {
             Stream::Plain(socket) => socket.source(),
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// It is not known yet who is there.
+    /// Whether the TLS handshake is unfinished, so that it is not known who the client is.
     pub fn is_handshaking(&self) -> bool {
         matches!(self, Stream::Encrypted(stream) if stream.tls.is_handshaking())
     }

@@ -1,4 +1,4 @@
-//! What a turn does, counted: for the request of one client it must not matter how many others are connected and say nothing.
+//! Work of a turn, counted: the request of one client must not cost more when many others are connected and silent.
 #![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
 mod steps;

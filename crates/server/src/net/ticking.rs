@@ -1,4 +1,4 @@
-//! What happens by the clock: ticks of the network's thread, and a thread that makes writes durable.
+//! Work that is due by the clock: ticks of the network's thread, and a thread that makes writes durable.
 
 use crate::command::Fsync;
 use crate::keyspace::Syncer;
@@ -71,12 +71,12 @@ pub(super) struct SyncThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is wanted of the thread.
+/// State shared with the sync thread.
 #[derive(Debug)]
 struct Wishes {
     /// Milliseconds between two syncs.
     interval: AtomicU64,
-    /// A sync that was asked for has not begun.
+    /// A sync was asked for and has not begun.
     is_asked: AtomicBool,
 }
 

@@ -11,7 +11,7 @@ const PIECE: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 /// Why a value could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its bytes.
+    /// The bytes of the value.
     #[error(transparent)]
     Format(#[from] rdb::Error),
     /// A set, a hash, a sorted set, or what belongs to a stream has something twice.
@@ -28,7 +28,7 @@ pub enum Error {
     Keyspace(#[from] keyspace::Error),
 }
 
-/// How a value gets into the engine.
+/// The way in which a value gets into the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pieces {
     /// In the caller's turn, and not at all if anything is wrong with it.
@@ -37,10 +37,10 @@ pub enum Pieces {
     Many,
 }
 
-/// What reads a value calls this for each of its elements.
+/// Callback of the reader of a value, called for each of its elements.
 pub type Visit<'a> = dyn FnMut(Element<'_>) -> Result<(), Error> + 'a;
 
-/// Refuses what could not be loaded, before anything is written.
+/// Refuses an element that could not be loaded, before anything is written.
 ///
 /// # Errors
 /// A member that is too long.

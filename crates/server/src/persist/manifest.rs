@@ -6,26 +6,26 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// How the name of a manifest ends.
+/// Suffix of a manifest's name.
 pub const MANIFEST: &str = ".manifest";
 /// Longest manifest, bytes.
 pub const MANIFEST_MAX: u64 = 1 << 20;
 
-/// The type of the file that has everything as of a moment.
+/// Type of a file that holds all data as of a moment.
 pub const BASE: u8 = b'b';
-/// The type of a file of commands that came later.
+/// Type of a file of later commands.
 pub const INCREMENT: u8 = b'i';
-/// The type of a file that was replaced and is about to go.
+/// Type of a file that was replaced and is about to be deleted.
 pub const HISTORY: u8 = b'h';
 
-/// What a line of a manifest says.
+/// A line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listed {
     /// The name of the file, in the same directory.
     pub file: String,
-    /// Its number among those of its type.
+    /// Number of the file among those of its type.
     pub number: u64,
-    /// Its type.
+    /// Type of the file.
     pub kind: u8,
 }
 

@@ -15,20 +15,20 @@ const BUFFER: usize = 256 << 10;
 /// Why something could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Where it was to be written.
+    /// Writing the output.
     #[error(transparent)]
     Output(#[from] io::Error),
-    /// Where it is kept.
+    /// Reading the keyspace.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
 }
 
-/// What a file is to be.
+/// Format of a file to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
     /// The version of the format.
     pub version: Version,
-    /// It is the start of a log of commands.
+    /// The file is the start of a log of commands.
     pub is_base: bool,
 }
 
@@ -140,11 +140,11 @@ impl Write for Bounded {
     }
 }
 
-/// What a key holds as `DUMP` gives it; `body` is what stands behind the head in its entry. Only a stream has more than version
-/// 9 has room for.
+/// Value of a key as `DUMP` gives it; `body` is the part of its entry behind the head. Only a stream is written in a newer version than 9,
+/// which cannot hold all of it.
 ///
 /// # Errors
-/// It would be longer than a string may be; those of the keyspace.
+/// The value would be longer than a string may be; errors of the keyspace.
 pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Output::new(Bounded::default());
     let version = if head.kind == Kind::Stream { Version::Ten } else { Version::Nine };
@@ -156,7 +156,7 @@ pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Er
 /// A long string as `DUMP` gives it, which is read a part at a time.
 #[derive(Debug)]
 pub struct LongDump {
-    /// What stands before the string, until it is read.
+    /// Bytes before the string, until they are read.
     start: Vec<u8>,
     string: StringReader,
     crc: u64,

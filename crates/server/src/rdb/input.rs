@@ -5,7 +5,7 @@ use super::{Error, Result, STRING_MAX, crc64};
 use crate::number::integer_text;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
-/// What the first bytes of a string or a number of things say.
+/// Meaning of the first bytes of a string or of a count.
 enum Prefix {
     /// A length.
     Length(u64),
@@ -21,7 +21,7 @@ const LZF: u8 = 3;
 /// Bytes that are passed over at once.
 const SKIPPED_AT_ONCE: usize = 4 << 10;
 
-/// Where is read from, and how far. Give it a buffered source: it asks for single bytes.
+/// A source of bytes and the position in it. The source should be buffered: it is asked for single bytes.
 #[derive(Debug)]
 pub struct Input<R> {
     from: R,

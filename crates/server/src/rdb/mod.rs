@@ -89,46 +89,46 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why something could not be read. `at` counts bytes from the start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It ends before it is complete.
+    /// The input ends before it is complete.
     #[error("at byte {at}: it ends in the middle of {what}")]
     Ends {
-        /// Where it ends.
+        /// Position of the end.
         at: u64,
-        /// What is incomplete.
+        /// The part that is incomplete.
         what: &'static str,
     },
     /// Bytes that no Redis writes.
     #[error("at byte {at}: {what}")]
     Damaged {
-        /// Up to where it was read.
+        /// Position up to which the input was read.
         at: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: &'static str,
     },
     /// The bytes are not those that were written.
     #[error("at byte {at}: the checksum is {stored:016x}, and that of the bytes is {computed:016x}")]
     Checksum {
-        /// Where the checksum stands.
+        /// Position of the checksum.
         at: u64,
-        /// What stands there.
+        /// The checksum that is stored.
         stored: u64,
-        /// What should stand there.
+        /// The checksum of the bytes.
         computed: u64,
     },
     /// Something that Redis may write and this version does not know.
     #[error("at byte {at}: {what}: not supported")]
     Unsupported {
-        /// Up to where it was read.
+        /// Position up to which the input was read.
         at: u64,
-        /// What it is.
+        /// Description of what is not supported.
         what: String,
     },
-    /// The medium.
+    /// The source could not be read.
     #[error("at byte {at}: {error}")]
     Read {
-        /// Up to where it was read.
+        /// Position up to which the input was read.
         at: u64,
-        /// What it said.
+        /// Error of the source.
         error: io::Error,
     },
 }

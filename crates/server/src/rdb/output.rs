@@ -8,17 +8,17 @@ use std::io::{self, Write};
 /// The version that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
-    /// What every Redis since 5.0 reads.
+    /// Version 9, which every Redis since 5.0 reads.
     #[default]
     Nine,
-    /// That of Redis 7.0, the first one in which all that is known of a stream has a place.
+    /// Version 10 of Redis 7.0, the first one that holds everything known of a stream.
     Ten,
-    /// That of Redis 7.2.
+    /// Version 11 of Redis 7.2.
     Eleven,
 }
 
 impl Version {
-    /// As a number.
+    /// Number of the version.
     pub fn number(self) -> u16 {
         match self {
             Version::Nine => 9,
@@ -28,7 +28,7 @@ impl Version {
     }
 }
 
-/// Where is written to. Give it a buffered target: it writes single bytes.
+/// A target of bytes and their checksum so far. The target should be buffered: it is given single bytes.
 #[derive(Debug)]
 pub struct Output<W> {
     to: W,
@@ -154,11 +154,11 @@ pub const END_OF_VALUE: u64 = 10;
 /// A single value that is a string as it is, by its first and last bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongValue {
-    /// Where the string begins, and where it ends.
+    /// Start and end of the string.
     pub string: (u64, u64),
-    /// The checksum of what stands before the string.
+    /// Checksum of the bytes before the string.
     pub crc: u64,
-    /// The version, and the checksum of all before it.
+    /// The version, and the checksum of everything before that checksum.
     end: [u8; END_OF_VALUE as usize],
 }
 

@@ -7,7 +7,7 @@ use crate::number::{integer_text, parse_double, parse_integer};
 use sinterdb::internal::coding::Decoder;
 use std::borrow::Cow;
 
-/// What is wrong with one of them.
+/// Description of the damage to a collection.
 pub(super) type Damage = &'static str;
 
 const LISTPACK: Damage = "a damaged listpack";
@@ -23,7 +23,7 @@ pub(super) enum Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// As bytes.
+    /// The entry as bytes.
     pub fn text(self) -> Cow<'a, [u8]> {
         match self {
             Entry::Bytes(bytes) => Cow::Borrowed(bytes),
@@ -31,7 +31,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// As a number.
+    /// The entry as a number, if it is one.
     pub fn integer(self) -> Option<i64> {
         match self {
             Entry::Bytes(bytes) => parse_integer(bytes),
@@ -39,7 +39,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// As a score.
+    /// The entry as a score, if it is one.
     pub fn score(self) -> Option<f64> {
         match self {
             Entry::Bytes(bytes) => parse_double(bytes),
@@ -62,7 +62,7 @@ fn sized<'a>(from: &mut Decoder<'a>, length: u32) -> Option<Entry<'a>> {
     from.bytes(usize::try_from(length).ok()?).map(Entry::Bytes)
 }
 
-/// What stands between a header of `header` bytes and the end mark; `length` is what the header says of the whole.
+/// Bytes between a header of `header` bytes and the end mark; `length` is the length of the whole according to the header.
 fn inside(bytes: &[u8], header: usize, length: u32, damage: Damage) -> Result<&[u8], Damage> {
     let is_whole = u64::from(length) == bytes.len() as u64;
     match bytes.get(header..).and_then(<[u8]>::split_last) {

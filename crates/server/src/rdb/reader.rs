@@ -15,26 +15,26 @@ const CHECKSUM_SINCE: u32 = 5;
 /// A key; its value comes next.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: Vec<u8>,
-    /// When it ends, unix milliseconds.
+    /// Deadline of the key, unix milliseconds.
     pub deadline: Option<u64>,
-    /// Seconds for which it had not been used.
+    /// Seconds since the key was last used.
     pub idle: Option<u64>,
-    /// How often it was used, on a logarithmic scale.
+    /// Frequency of use of the key, on a logarithmic scale.
     pub frequency: Option<u8>,
-    /// The type of its value: one of [`super::kind`].
+    /// Type of the value: one of [`super::kind`].
     pub kind: u8,
 }
 
-/// What a file has, one after the other.
+/// An element of a file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// What the writer says of itself.
+    /// A property of the writer.
     Aux {
-        /// What is said.
+        /// Name of the property.
         name: Vec<u8>,
-        /// How it is.
+        /// Value of the property.
         value: Vec<u8>,
     },
     /// The keys that follow belong to this database.

@@ -1,7 +1,8 @@
-//! Where a value ends, whatever is in it: only lengths are looked at.
+//! Finds the end of a value by its lengths alone.
 //!
-//! Collections that are one string may be damaged inside of it, and modules and hashes with deadlines are not known here, but each says how
-//! long it is. A length that is damaged itself leads astray; what follows is nonsense then, or ends too early.
+//! Collections that are one string may be damaged inside of it, and the contents of modules and of hashes with deadlines are not known
+//! here, but each says how long it is. A damaged length leads astray: the bytes taken for the next record are nonsense then, or end too
+//! early.
 
 use super::input::Input;
 use super::{Result, kind};
@@ -57,7 +58,7 @@ pub(super) fn skip_value<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
     }
 }
 
-/// What a module keeps: parts that say what they are, up to an end mark.
+/// Skips the value of a module: parts that say what they are, up to an end mark.
 pub(super) fn module_parts<R: Read>(input: &mut Input<R>) -> Result<()> {
     loop {
         match input.length()? {

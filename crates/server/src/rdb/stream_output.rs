@@ -163,7 +163,7 @@ fn put_back(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// What is known of a stream as a whole.
+/// Properties of a stream as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamState {
     /// Entries.
@@ -199,7 +199,7 @@ impl<W: Write> Output<W> {
         self.bytes(&node.pack)
     }
 
-    /// What is known of the stream as a whole.
+    /// Writes the properties of the stream as a whole.
     pub fn stream_state(&mut self, version: Version, state: &StreamState) -> io::Result<()> {
         self.length(state.length)?;
         self.id(state.last)?;

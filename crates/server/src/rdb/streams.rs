@@ -15,7 +15,7 @@ use std::io::Read;
 pub struct StreamId {
     /// Unix milliseconds, as a rule.
     pub ms: u64,
-    /// Which of them.
+    /// Number among the ids of that millisecond.
     pub seq: u64,
 }
 
@@ -33,15 +33,15 @@ pub type StreamField<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 pub enum StreamElement<'a> {
     /// An entry; ids ascend from above 0-0.
     Entry {
-        /// Its id.
+        /// Id of the entry.
         id: StreamId,
-        /// Its fields and values.
+        /// Fields and values of the entry.
         fields: &'a [StreamField<'a>],
     },
-    /// What was corrected, as it contradicted the entries, which are right: some versions of Redis have written such streams. Comes before
-    /// the state.
+    /// Description of a correction: some versions of Redis have written streams whose properties contradict their entries; the entries
+    /// count. Comes before the state.
     Corrected(&'a str),
-    /// What is known of the stream as a whole; all entries came before.
+    /// Properties of the stream as a whole; all entries came before.
     State {
         /// Entries, as many as came.
         length: u64,
@@ -54,11 +54,11 @@ pub enum StreamElement<'a> {
     },
     /// A consumer group.
     Group {
-        /// Its name.
+        /// Name of the group.
         name: &'a [u8],
-        /// The last id that it was given.
+        /// Last id delivered to the group.
         last: StreamId,
-        /// Entries that it was given; `None` if unknown.
+        /// Number of entries delivered to the group; `None` if unknown.
         read: Option<u64>,
     },
     /// An entry that the group before was given and has not acknowledged; ids ascend.
@@ -72,11 +72,11 @@ pub enum StreamElement<'a> {
     },
     /// A consumer of the group before.
     Consumer {
-        /// Its name.
+        /// Name of the consumer.
         name: &'a [u8],
-        /// When it last asked for something, unix milliseconds.
+        /// When the consumer last asked for something, unix milliseconds.
         seen: u64,
-        /// When it last was given something; `None` if unknown or never.
+        /// When the consumer was last given something, unix milliseconds; `None` if unknown or never.
         active: Option<u64>,
     },
     /// The consumer before has this one of the group's pending entries; ids ascend, and the consumers of a group have as many as it has.

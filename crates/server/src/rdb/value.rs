@@ -1,4 +1,4 @@
-//! What a key holds, element by element, whatever form it has in the file.
+//! Reads the value of a key element by element, whatever form it has in the file.
 
 use super::input::Input;
 use super::packed::{Damage, Entry, Pack, Zipmap, integers};

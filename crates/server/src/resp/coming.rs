@@ -1,4 +1,4 @@
-//! What a client has sent and the server has not come to yet, looked at ahead of time.
+//! Looks ahead at requests that have arrived and are not handled yet.
 
 use crate::number::parse_integer;
 

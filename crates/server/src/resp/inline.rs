@@ -3,7 +3,7 @@
 //! Double quotes know `\xHH`, `\n`, `\r`, `\t`, `\b`, `\a`, and a backslash before anything else stands for that; single quotes know `\'`.
 //! A closing quote must be followed by a blank or the end.
 
-/// Where an argument lies: start and end.
+/// Start and end of an argument.
 pub(super) type Span = (usize, usize);
 
 /// Blank as C's `isspace` has it.
@@ -15,7 +15,7 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// What a backslash in double quotes and the bytes behind it stand for, and how many bytes these are.
+/// Decodes the bytes behind a backslash in double quotes: the byte that they stand for, and their number.
 fn escaped(rest: &[u8]) -> Option<(u8, usize)> {
     match rest {
         [b'x', high, low, ..] => match (hex(*high), hex(*low)) {

@@ -33,12 +33,12 @@ impl<'a> Writer<'a> {
         Writer { out, protocol }
     }
 
-    /// How replies look.
+    /// Protocol of the replies.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Changes how the following replies look.
+    /// Changes the protocol of the following replies.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
@@ -189,7 +189,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What is known of the reply that follows, as so many pairs of replies; only for RESP3, where clients may pass over it.
+    /// Begins a description of the following reply, as so many pairs of replies; only for RESP3, where clients may ignore it.
     pub fn attribute(&mut self, pairs: usize) {
         self.header(b'|', pairs);
     }

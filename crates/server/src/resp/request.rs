@@ -31,7 +31,7 @@ const SPANS_KEPT: usize = 1024;
 /// Bytes of decoded inline words that are kept.
 const WORDS_KEPT: usize = 4096;
 
-/// What follows cannot be understood. The texts are those of Redis.
+/// Why the bytes that follow cannot be understood. The texts are those of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolError {
     /// An inline request without end.
@@ -75,10 +75,10 @@ impl ProtocolError {
     }
 }
 
-/// What a client may send.
+/// Limits on what a client may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// It has not authenticated, and has to.
+    /// The client has not authenticated, and has to.
     pub strict: bool,
     /// Longest argument, bytes.
     pub bulk_max: usize,
@@ -181,8 +181,8 @@ impl Parser {
         }
     }
 
-    /// Where in an input of this length bytes of a diverted argument lie, which the caller takes out before the next [`Parser::feed`];
-    /// `None`: no argument is diverted.
+    /// Takes the range, in an input of `input` bytes, of bytes of a diverted argument; the caller takes them out before the next
+    /// [`Parser::feed`]. `None`: no argument is diverted.
     pub fn diverted(&mut self, input: usize) -> Option<Range<usize>> {
         let State::Diverted { missing, left } = self.state else { return None };
         let there = left.min(input.saturating_sub(self.at));

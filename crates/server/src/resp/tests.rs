@@ -180,7 +180,7 @@ fn every_split_gives_the_same() {
     }
 }
 
-/// What is seen ahead is what the parser finds there, and never more than is there.
+/// Looking ahead finds the requests that the parser finds, and never more than there are.
 #[test]
 fn requests_are_seen_ahead_as_they_are() {
     let mut seen = 0;
@@ -210,7 +210,7 @@ fn requests_are_seen_ahead_as_they_are() {
     }
 }
 
-/// What is written as requests is read as the same requests.
+/// Requests that were written are read back unchanged.
 #[test]
 fn requests_read_back_as_they_were_written() {
     for seed in 0..2_000 {

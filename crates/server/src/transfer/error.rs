@@ -1,4 +1,4 @@
-//! What can go wrong, with the file and the place in it.
+//! Errors of transfers, with the file and the position in it.
 
 use crate::keyspace;
 use crate::persist::{LoadError, SaveError};
@@ -15,20 +15,20 @@ pub enum Error {
     /// The request is wrong.
     #[error("{0}")]
     Request(String),
-    /// A file.
+    /// Access to a file.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
-    /// What an RDB file has in it.
+    /// Contents of an RDB file.
     #[error("{path}: {error}")]
     Format {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// Description of the damage.
         error: rdb::Error,
     },
     /// A key of an RDB file.
@@ -40,9 +40,9 @@ pub enum Error {
         at: u64,
         /// The key, printable.
         key: String,
-        /// Its database.
+        /// Database of the key.
         db: usize,
-        /// What is wrong.
+        /// Why the key could not be loaded.
         error: LoadError,
     },
     /// A command of a log, or a line of a manifest.
@@ -50,9 +50,9 @@ pub enum Error {
     Log {
         /// The file.
         path: String,
-        /// Where the command begins.
+        /// Position at which the command begins.
         at: u64,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
     /// The data here.
@@ -61,9 +61,9 @@ pub enum Error {
     /// Writing.
     #[error("{path}: {error}")]
     Save {
-        /// What was to be written.
+        /// The file that was to be written.
         path: String,
-        /// What is wrong.
+        /// Why it could not be written.
         error: SaveError,
     },
 }

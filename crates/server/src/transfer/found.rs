@@ -1,4 +1,4 @@
-//! Which files a path stands for.
+//! Finds the files that a path stands for.
 
 use super::error::{Error, Result};
 use crate::persist::manifest::{BASE, HISTORY, INCREMENT, Listed, MANIFEST, read_manifest};
@@ -12,7 +12,7 @@ const BUFFER: usize = 256 << 10;
 /// A file, opened.
 pub(super) type Source = BufReader<File>;
 
-/// What a file begins with.
+/// Type of a file, according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
     Rdb,

@@ -24,7 +24,7 @@ const NOTES_MAX: usize = 100_000;
 /// Commands that define functions and scripts, which are not there: they are skipped and counted.
 const SKIPPED: &[&str] = &["function", "script"];
 
-/// What an import has done.
+/// Results of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Keys that are there now.
@@ -45,7 +45,7 @@ pub struct Report {
     pub corrected: u64,
     /// Keys that were damaged and left out, and ends of files.
     pub left_out: u64,
-    /// What was corrected and left out, each with its place in the file.
+    /// Corrections and left-out keys, each with its position in the file.
     pub notes: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl Report {
     }
 }
 
-/// What is done about keys of an RDB file that are damaged.
+/// Treatment of damaged keys in an RDB file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// Nothing is imported.
@@ -70,18 +70,19 @@ pub enum Damage {
 #[derive(Debug)]
 pub struct Found {
     files: Vec<PathBuf>,
-    /// They are a log, or the start of one: keys that have ended stay until its end is reached, as later commands may be about them.
+    /// The files are a log, or the start of one: keys whose deadline has passed stay until its end is reached, as later commands may be
+    /// about them.
     is_log: bool,
     skips: bool,
     report: Report,
 }
 
-/// Where a log ends.
+/// End of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Behind a complete command.
     Whole,
-    /// From this byte on it is incomplete.
+    /// The command that begins at this byte is incomplete.
     Cut(u64),
 }
 
@@ -269,7 +270,7 @@ impl Visitor for Loader<'_> {
         Ok(self.commit_some()?)
     }
 
-    /// What is wrong with the bytes was noted before.
+    /// Removes the loaded parts of a damaged key. Notes only errors that loading finds: damaged bytes were noted when the file was checked.
     fn left_out(&mut self, at: Where, key: &Key, error: &LoadError, note: String) -> Result<()> {
         if matches!(error, LoadError::Twice | LoadError::Unowned) {
             self.report.left_out += 1;

@@ -14,7 +14,7 @@ pub(super) enum Stopped {
     Medium(io::Error),
 }
 
-/// What comes next.
+/// Result of reading on.
 #[derive(Debug)]
 pub(super) enum Next<'a> {
     /// A command: where it begins, and its arguments.
@@ -33,7 +33,7 @@ pub(super) struct Log<R> {
     start: usize,
     /// Bytes of the command that was given out last.
     given: usize,
-    /// Where `buffer` starts in the file.
+    /// Position in the file at which `buffer` starts.
     base: u64,
     parser: Parser,
 }

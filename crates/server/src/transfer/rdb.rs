@@ -11,7 +11,7 @@ use std::path::Path;
 /// Bytes of a key or an error that a message repeats.
 const REPEATED: usize = 200;
 
-/// Who wants to know what is in a file.
+/// Receiver of the contents of a file.
 pub(super) trait Visitor {
     /// A key; its value has to be read, or skipped.
     fn key(&mut self, reader: &mut Reader<&mut Source>, at: Where, key: &Key) -> std::result::Result<(), LoadError>;
@@ -26,11 +26,11 @@ pub(super) trait Visitor {
     fn note(&mut self, note: String);
 }
 
-/// Where a key stands.
+/// Location of a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Where<'a> {
     pub path: &'a Path,
-    /// The first of its bytes.
+    /// Position of the key's first byte.
     pub from: u64,
     pub db: usize,
 }
@@ -132,7 +132,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where the keys go that come; `None`: there is no such database.
+    /// Database of the keys that follow; `None`: there is no such database.
     fn database(&self) -> Option<usize> {
         usize::try_from(self.db).ok().filter(|db| *db < DATABASES)
     }
@@ -170,7 +170,7 @@ impl Walk<'_> {
 /// Why nothing is skipped in logs.
 pub(super) const NO_PARTS: &str = "damaged keys are skipped in RDB files only: the commands of a log build on all that came before them";
 
-/// What is said of the end of a file that was left out.
+/// Note about the end of a file that was left out.
 pub(super) fn rest(path: &Path, from: u64, why: &dyn Display) -> String {
     format!("{}: from byte {from} on everything was left out: {why}", path.display())
 }

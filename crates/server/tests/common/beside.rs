@@ -14,7 +14,7 @@ impl<'a> Side<'a> {
         Side { connect: Box::new(connect), clients: BTreeMap::new() }
     }
 
-    /// What a client is told; `None`: its connection was closed, and the next line of that name is another client's.
+    /// Sends a request and returns the reply; `None`: the connection was closed, and the next line of that name is another client's.
     fn ask(&mut self, name: &str, words: &[&[u8]]) -> Option<Reply> {
         let client = self.clients.entry(name.into()).or_insert_with(|| (self.connect)());
         client.send(&encode(words));

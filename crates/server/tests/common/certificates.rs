@@ -15,9 +15,9 @@ const COMMON_NAME: &[u8] = b"\x06\x03\x55\x04\x03";
 const PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 const P_256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
 const ECDSA_SHA_256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02";
-/// It may sign others.
+/// The certificate may sign others.
 const IS_AUTHORITY: &[u8] = b"\x30\x0f\x06\x03\x55\x1d\x13\x01\x01\xff\x04\x05\x30\x03\x01\x01\xff";
-/// localhost and 127.0.0.1.
+/// The certificate is for localhost and 127.0.0.1.
 const IS_HERE: &[u8] = b"\x30\x1a\x06\x03\x55\x1d\x11\x04\x13\x30\x11\x82\x09localhost\x87\x04\x7f\x00\x00\x01";
 
 /// An element of DER and what it consists of.
@@ -79,7 +79,7 @@ fn certificate(subject: &str, public: &[u8], extension: &[u8], issuer: &str, sig
     pem("CERTIFICATE", &whole)
 }
 
-/// Who signs certificates.
+/// An authority that signs certificates.
 pub struct Authority {
     name: String,
     keys: EcdsaKeyPair,
@@ -90,7 +90,7 @@ impl Authority {
         Authority { name: name.into(), keys: keys().0 }
     }
 
-    /// Its own certificate.
+    /// The authority's own certificate.
     pub fn certificate(&self) -> String {
         certificate(&self.name, self.keys.public_key().as_ref(), IS_AUTHORITY, &self.name, &self.keys)
     }

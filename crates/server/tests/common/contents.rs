@@ -1,9 +1,9 @@
-//! What servers hold, key by key.
+//! Contents of servers, key by key.
 
 use super::{Client, Reply};
 use sinter_server::keyspace::DATABASES;
 
-/// It says `OK`.
+/// Sends a request, to which the reply must be `OK`.
 pub fn ok(client: &mut Client, words: &[&[u8]]) {
     let reply = client.ask(words);
     assert_eq!(reply, Reply::One(b"+OK".to_vec()), "{:?}", String::from_utf8_lossy(words[0]));
@@ -17,14 +17,15 @@ pub fn field(client: &mut Client, name: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_else(|| panic!("{name}")).to_owned()
 }
 
-/// What is Redis's own about a stream.
+/// Fields of a stream that only Redis has.
 pub const OF_REDIS: &[&str] = &["radix-tree-keys", "radix-tree-nodes"];
-/// What differs between two that have read version 9, too: to Redis, the first entry of a stream without entries has the largest id then.
+/// [`OF_REDIS`] and the field that differs between two servers that have read version 9: to Redis, the first entry of a stream without
+/// entries has the largest id then.
 pub const FROM_NINE: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id"];
-/// What version 9 has no place for, too.
+/// [`OF_REDIS`] and the fields that version 9 has no place for.
 pub const NOT_IN_NINE: &[&str] =
     &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id", "max-deleted-entry-id", "entries-added", "entries-read", "lag"];
-/// What a log does not tell, too: when a consumer was there is when the log is run.
+/// [`OF_REDIS`] and the field that a log does not tell: a consumer counts as seen when the log is run.
 pub const NOT_IN_LOGS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time"];
 
 /// A reply without the values that stand behind such labels.
@@ -38,7 +39,7 @@ fn without(labels: &[&str], reply: Reply) -> Reply {
     Reply::Many(mark, members.into_iter().map(|member| without(labels, member)).collect())
 }
 
-/// What a key holds, in an order that does not depend on the server, and when it ends.
+/// Contents of a key, in an order that does not depend on the server, and its deadline.
 pub fn content(client: &mut Client, key: &[u8], ignored: &[&str]) -> Vec<Reply> {
     let kind = client.ask(&[b"TYPE", key]);
     let value = match kind.to_string().as_str() {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// This server, in a thread of this process.
+/// A SinterDB server, in a thread of this process.
 pub struct Served {
     pub address: SocketAddr,
     pub tls_address: Option<SocketAddr>,
@@ -198,7 +198,7 @@ impl Client {
         Client { stream: BufReader::new(stream) }
     }
 
-    /// Its writing end, for another thread.
+    /// The client's writing end, for another thread.
     pub fn sender(&self) -> TcpStream {
         self.stream.get_ref().try_clone().unwrap()
     }

@@ -1,6 +1,6 @@
 //! Shapes of commands for the comparison with Redis: bits, counts of distinct elements, positions, sorting, and what looks into values.
 
-/// As the shapes beside the comparison, with further kinds of arguments.
+/// Shapes like those in `commands`, with further kinds of arguments.
 pub const SHAPES: &[&str] = &[
     // Bits.
     "SETBIT k pos bit",

@@ -59,7 +59,7 @@ pub(super) fn stored(keyspace: &Keyspace, room: Room) -> usize {
     count
 }
 
-/// As docs/engine/format.md has it.
+/// Counters are encoded as docs/engine/format.md says.
 #[test]
 fn counters_are_kept_as_the_format_says() {
     let mut counters = Counters { ids: 0x0102, ..Counters::NONE };

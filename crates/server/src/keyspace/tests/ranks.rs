@@ -22,7 +22,7 @@ type Set = BTreeMap<Vec<u8>, f64>;
 /// Sets and their deadlines by key.
 type Model = BTreeMap<&'static [u8], (Set, Option<u64>)>;
 
-/// As one sorted set has it: orders of scores, and members.
+/// Orders of scores, and members, in the order of a sorted set.
 fn in_order(set: &Set) -> Vec<(u64, Vec<u8>)> {
     let mut all: Vec<_> = set.iter().map(|(member, score)| (score_order(*score), member.clone())).collect();
     all.sort();
@@ -307,7 +307,7 @@ fn ranks_are_near() {
     assert_eq!(count, 1000);
 }
 
-/// Where it is known where members are, hardly anything that was removed is passed over.
+/// Once an outline is known, finding a member passes over hardly any removed ones.
 fn check_near(keyspace: &mut Keyspace, head: &Collection) {
     for position in 0..head.count {
         let piece = keyspace.piece(head, Order::Hashes, |outline| outline.at(position)).unwrap();
@@ -316,7 +316,7 @@ fn check_near(keyspace: &mut Keyspace, head: &Collection) {
     }
 }
 
-/// What is left of many members is found wherever it lies, each as often as the others, without passing over all that is gone each time.
+/// The few members left of many are found wherever they lie, each as often as the others, without passing over all removed ones each time.
 #[test]
 fn the_few_that_are_left_are_picked() {
     let mut keyspace = fresh();

@@ -310,7 +310,7 @@ fn small_stream_of(version: Version, ids: &[u64], state: &StreamState, pending: 
     bytes
 }
 
-/// What its entries say is taken, and the rest is told.
+/// The properties of a stream are corrected by its entries, and each correction is told.
 #[test]
 fn streams_that_contradict_their_entries_are_corrected() {
     let id = |ms: u64| StreamId { ms, seq: 0 };

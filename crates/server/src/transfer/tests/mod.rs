@@ -85,7 +85,7 @@ fn an_rdb_file() {
     assert_eq!((report.keys, text(&mut keyspace, 0, "own")), (2, None));
 }
 
-/// What is loaded is read a second time.
+/// Loading reads the file a second time, and notices a change.
 #[test]
 fn a_file_that_has_changed_since_it_was_looked_at_is_an_error() {
     let (_directory, path) = with("dump.rdb", &strings(None));
@@ -296,7 +296,7 @@ fn fill_stream(keyspace: &mut Keyspace, long: &str) {
 /// Database, name, deadline, size and checksum of what a key holds.
 type Seen = (usize, Vec<u8>, Option<u64>, u64, u64);
 
-/// What a keyspace holds.
+/// Everything that a keyspace holds.
 fn everything(keyspace: &Keyspace) -> Vec<Seen> {
     let mut all = Vec::new();
     for db in 0..16 {
