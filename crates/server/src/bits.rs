@@ -7,8 +7,8 @@ pub fn count(bytes: &[u8]) -> u64 {
     of_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// The bytes that have the bits from one position up to another (excluded), which are inside, and for the first and the last of these bytes
-/// what is to be kept of them.
+/// The bytes that hold the bits from one position up to another (excluded) inside the string, and masks for the bits that count in the
+/// first and the last of these bytes.
 fn span(bytes: &[u8], from: u64, to: u64) -> Option<(&[u8], u8, u8)> {
     let last = to.checked_sub(1).filter(|last| *last >= from)?;
     let part = bytes.get(usize::try_from(from / 8).ok()?..=usize::try_from(last / 8).ok()?)?;
@@ -25,7 +25,7 @@ pub fn count_between(bytes: &[u8], from: u64, to: u64) -> u64 {
 /// The first bit that is set, or clear, from one position up to another (excluded).
 pub fn find(bytes: &[u8], bit: bool, from: u64, to: u64) -> Option<u64> {
     let (part, first, last) = span(bytes, from, to)?;
-    // So that in the flipped bytes what is looked for is a one.
+    // Flips the bytes so that the wanted bit is a one.
     let flip = if bit { 0 } else { u8::MAX };
     let flipped = |at: usize| {
         let mut byte = part.get(at)? ^ flip;
@@ -42,7 +42,7 @@ pub fn find(bytes: &[u8], bit: bool, from: u64, to: u64) -> Option<u64> {
         0 => {}
         byte => return Some(place(0, byte)),
     }
-    // Words without it are passed over as such. The last byte, of which perhaps not all counts, is looked at by itself.
+    // Words without the bit are passed over as a whole. The last byte, of which perhaps not all bits count, is looked at by itself.
     let (words, _) = part.get(1..part.len() - 1).unwrap_or_default().as_chunks::<8>();
     let nothing = [flip; 8];
     let passed = words.iter().take_while(|word| **word == nothing).count() * 8;
@@ -52,15 +52,15 @@ pub fn find(bytes: &[u8], bit: bool, from: u64, to: u64) -> Option<u64> {
 /// An operation on the bits of two strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Set in both.
+    /// Bits set in both strings.
     And,
-    /// Set in any.
+    /// Bits set in any of the strings.
     Or,
-    /// Set in one of them.
+    /// Bits set in exactly one of the strings.
     Xor,
 }
 
-/// Combines a string with another one; the shorter one goes on with zeros.
+/// Combines a string with another one; the shorter one is extended by zeros.
 pub fn combine(into: &mut Vec<u8>, other: &[u8], operation: Operation) {
     if into.len() < other.len() {
         into.resize(other.len(), 0);
@@ -106,7 +106,7 @@ impl Field {
         usize::try_from(self.start()).unwrap_or(usize::MAX)
     }
 
-    /// The first byte of a string that it touches.
+    /// The first byte of the string that the field touches.
     pub fn start(&self) -> u64 {
         self.offset / 8
     }
@@ -116,7 +116,7 @@ impl Field {
         Field { offset: self.offset % 8, ..*self }
     }
 
-    /// Bytes of a string that has the whole field.
+    /// Length of the shortest string that holds the whole field, bytes.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.bits)).div_ceil(8)
     }
@@ -132,7 +132,7 @@ impl Field {
         if self.is_signed { (lifted.cast_signed() >> down) as i64 } else { (lifted >> down) as i64 }
     }
 
-    /// Puts the lower bits of a number there; what is behind the end of the string is dropped.
+    /// Writes the lower bits of a number; bits behind the end of the string are dropped.
     pub fn set(&self, bytes: &mut [u8], number: i64) {
         let there = bytes.get_mut(self.first_byte()..).unwrap_or_default();
         let mut window = [0u8; 16];
@@ -144,7 +144,7 @@ impl Field {
         there.iter_mut().zip(window).take(TOUCHED).for_each(|(to, from)| *to = from);
     }
 
-    /// The number as it fits; `None`: it does not, and nothing is to be changed then.
+    /// The number to write after [`Overflow`] was applied; `None`: nothing is to be changed.
     pub fn fit(&self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) =
             if self.is_signed { (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1) } else { (0, (1i128 << self.bits) - 1) };

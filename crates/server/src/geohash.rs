@@ -92,7 +92,7 @@ impl Cell {
         spread(self.row) | spread(self.column) << 1
     }
 
-    /// The scores of positions in it, from the first one up to another (excluded).
+    /// The scores of positions in the cell, from the first one up to another (excluded).
     fn scores(self) -> (f64, f64) {
         let unused = 2 * (STEPS - self.steps);
         ((self.bits() << unused) as f64, ((self.bits() + 1) << unused) as f64)
@@ -111,7 +111,7 @@ impl Cell {
         Self::side(self.row, self.steps, LATITUDES)
     }
 
-    /// The cell so many columns to the east and rows to the north. The grid has no borders.
+    /// The cell so many columns to the east and rows to the north; the grid wraps around.
     fn beside(self, east: i32, north: i32) -> Cell {
         let last = (1 << self.steps) - 1;
         let moved = |number: u32, by: i32| if by == 0 { number } else { number.wrapping_add_signed(by) & last };
@@ -126,7 +126,7 @@ impl Position {
         (is_in(longitude, LONGITUDES) && is_in(latitude, LATITUDES)).then_some(Position { longitude, latitude })
     }
 
-    /// The score of its cell in the finest grid, which is exact.
+    /// The score of the position's cell in the finest grid, which is exact.
     pub fn score(self) -> f64 {
         Cell::of(self, STEPS, LATITUDES).bits() as f64
     }
@@ -216,7 +216,7 @@ impl Search {
         (!is_outside).then_some(distance)
     }
 
-    /// Meters from the middle to the farthest place inside.
+    /// Meters from the middle to the farthest position inside.
     fn reach(&self) -> f64 {
         let reach = match self.shape {
             Shape::Circle { radius } => radius,
@@ -225,7 +225,7 @@ impl Search {
         reach * self.unit
     }
 
-    /// The degrees that hold all of it.
+    /// Ranges of longitude and latitude that contain the whole area.
     fn bounds(&self) -> (Degrees, Degrees) {
         let (width, height) = match self.shape {
             Shape::Circle { radius } => (self.unit * radius, self.unit * radius),
@@ -239,7 +239,7 @@ impl Search {
         ((longitude - aside, longitude + aside), (latitude - up, latitude + up))
     }
 
-    /// The finest grid whose cells are hardly smaller than the reach.
+    /// Number of steps of the finest grid whose cells are hardly smaller than the reach.
     fn steps(&self) -> u32 {
         let mut reach = self.reach();
         if reach == 0.0 {
@@ -250,13 +250,13 @@ impl Search {
             reach *= 2.0;
             steps += 1;
         }
-        // One cell beside that of the middle is enough then. Near the poles, cells are narrower.
+        // One cell around the cell of the middle is enough then. Near the poles, cells are narrower.
         let latitude = self.middle.latitude.abs();
         let narrower = if latitude > 80.0 { 2 } else { i32::from(latitude > 66.0) };
         u32::try_from(steps - 2 - narrower).unwrap_or(1).clamp(1, STEPS)
     }
 
-    /// Ranges of scores, from the first one up to another (excluded), that have all positions inside and others.
+    /// Ranges of scores, from the first one up to another (excluded), that cover all positions inside, and some outside.
     pub fn scores(&self) -> Vec<(f64, f64)> {
         let ((west, east), (south, north)) = self.bounds();
         let grid = |steps: u32| Cell::of(self.middle, steps, LATITUDES);

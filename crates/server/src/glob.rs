@@ -3,10 +3,10 @@
 //! Without recursion: a `*` that fails later is tried again one byte further, and only the last one has to be, so that the worst
 //! case is the product of both lengths, not a power.
 
-/// The text matches the whole pattern.
+/// Whether the text matches the whole pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on if what follows the last star does not fit here.
+    // Position in pattern and text to go on from if the text behind the last star does not fit.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         let advanced = match pattern.get(p) {
@@ -34,7 +34,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of the pattern, which does not start with a star, stand for this byte; `None`: they do not.
+/// Number of bytes of the pattern, which does not start with a star, that match this byte; `None`: no match.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),

@@ -5,13 +5,13 @@
 //! "HYLL" | form: 0 dense, 1 sparse | 3 bytes | count that was computed last, 8 bytes, little-endian | registers
 //! ```
 //!
-//! The highest bit of the count says that it is out of date. There are 16384 registers of 6 bits. An element's hash has the number of its
-//! register in the lowest 14 bits; the register keeps the largest place of the lowest one among the other 50.
+//! The highest bit of the count says that it is out of date. There are 16384 registers of 6 bits. The lowest 14 bits of an element's hash
+//! are the number of its register; the register keeps the largest position, among its elements, of the lowest one bit in the other 50 bits.
 //!
 //! * Dense: the registers one after the other, each from the lowest free bit of its byte on. 12288 bytes.
 //! * Sparse: runs of equal registers. `00llllll`: l + 1 zeros; `01llllll llllllll`: l + 1 zeros, too; `1vvvvvll`: l + 1 times v + 1.
 //!
-//! A string comes from a user and may hold anything. What cannot be told at once from its start and length is noticed where it is read.
+//! A string comes from a user and may hold anything. Damage that does not show in its start and length is noticed where it is read.
 
 use crate::number::to_integer;
 
@@ -35,7 +35,7 @@ const SPARSE: u8 = 1;
 /// Bytes of the dense form.
 const DENSE_BYTES: usize = HEADER + REGISTERS * WIDTH / 8;
 
-/// The highest bit of a count, in its last byte: it is out of date.
+/// Highest bit of the last byte of the count: the count is out of date.
 const OUT_OF_DATE: u8 = 0x80;
 
 /// The largest register that the sparse form can have.
@@ -56,11 +56,11 @@ pub enum Form {
     Sparse,
 }
 
-/// The runs of a sparse string are not those of all registers.
+/// Error: the runs of a sparse string do not cover exactly all registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// The form of a string, if its start and its length are right.
+/// The form of a string, if its start and its length are valid.
 pub fn form(string: &[u8]) -> Option<Form> {
     if string.len() < HEADER || !string.starts_with(MAGIC) {
         return None;
@@ -104,7 +104,7 @@ fn hash(element: &[u8]) -> u64 {
     mix(mix(hash).wrapping_mul(FACTOR))
 }
 
-/// The register of an element, and what it is at least with this element.
+/// The register of an element, and the value that the element raises it to.
 fn place(element: &[u8]) -> (usize, u8) {
     let hash = hash(element);
     let index = (hash & (REGISTERS as u64 - 1)) as usize;
@@ -125,7 +125,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run that starts here; `None`: nothing does.
+    /// Reads the run that starts here; `None`: there is no run.
     fn read(bytes: &[u8]) -> Option<Run> {
         let first = *bytes.first()?;
         let low = usize::from(first & 0x3f);
@@ -137,7 +137,7 @@ impl Run {
         })
     }
 
-    /// Appends so many registers of a value that the sparse form has; none: nothing.
+    /// Appends a run of `length` registers of a value that the sparse form can hold; 0: nothing.
     fn write(out: &mut Vec<u8>, value: u8, length: usize) {
         let Some(low) = length.checked_sub(1) else { return };
         // Callers have lengths that fit.
@@ -159,7 +159,7 @@ pub fn runs(string: &[u8]) -> impl Iterator<Item = Run> {
     })
 }
 
-/// Shows `visit` the runs of a sparse string, and where they start.
+/// Shows `visit` the runs of a sparse string with their offsets.
 fn walk(string: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), Corrupt> {
     let mut index = 0;
     for run in runs(string) {
@@ -178,7 +178,7 @@ fn dense(string: &[u8]) -> impl Iterator<Item = u8> {
     groups.iter().flat_map(|[a, b, c]| [a & 63, (a >> 6 | b << 2) & 63, (b >> 4 | c << 4) & 63, c >> 2])
 }
 
-/// The larger one of each register of many strings.
+/// The union of many strings: the largest value of each register.
 pub struct Union {
     registers: Vec<u8>,
 }
@@ -232,7 +232,7 @@ pub fn count(string: &[u8]) -> Result<i64, Corrupt> {
     Ok(histogram.estimate())
 }
 
-/// How many registers have each value.
+/// Number of registers with each value.
 struct Histogram([u32; 1 << WIDTH]);
 
 impl Default for Histogram {
@@ -303,7 +303,7 @@ fn tau(mut x: f64) -> f64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
     string: Vec<u8>,
-    /// Bytes up to which it stays sparse.
+    /// Largest size at which the string stays sparse, bytes.
     sparse_max: usize,
 }
 
@@ -316,7 +316,7 @@ impl Sketch {
         Sketch { string, sparse_max }
     }
 
-    /// A string that has a form.
+    /// Wraps a string; `None`: it has no valid form.
     pub fn from(string: Vec<u8>, sparse_max: usize) -> Option<Self> {
         form(&string)?;
         Some(Sketch { string, sparse_max })
@@ -327,36 +327,36 @@ impl Sketch {
         &self.string
     }
 
-    /// Whether it is sparse.
+    /// Whether the string is sparse.
     pub fn is_sparse(&self) -> bool {
         self.string.get(FORM) == Some(&SPARSE)
     }
 
-    /// The count has to be computed again.
+    /// Marks the count as out of date.
     pub fn forget_count(&mut self) {
         if let Some(byte) = self.string.get_mut(HEADER - 1) {
             *byte |= OUT_OF_DATE;
         }
     }
 
-    /// Adds an element; false: nothing has changed by it.
+    /// Adds an element; false: no register has changed.
     ///
     /// # Errors
-    /// [`Corrupt`], where that shows; nothing is changed then.
+    /// [`Corrupt`], if the damage is noticed; nothing is changed then.
     pub fn add(&mut self, element: &[u8]) -> Result<bool, Corrupt> {
         let (index, value) = place(element);
         self.raise(index, value)
     }
 
-    /// Makes a register at least so large; false: it was.
+    /// Raises a register to at least `value`; false: it was as large.
     ///
     /// # Errors
-    /// [`Corrupt`], where that shows; nothing is changed then.
+    /// [`Corrupt`], if the damage is noticed; nothing is changed then.
     pub fn raise(&mut self, index: usize, value: u8) -> Result<bool, Corrupt> {
         if self.is_sparse() { self.raise_sparse(index, value) } else { Ok(self.raise_dense(index, value)) }
     }
 
-    /// The register's number starts at this byte and bit, and may end in the next byte.
+    /// Raises a register of the dense form. Its bits start at some bit of a byte, and may end in the next byte.
     fn raise_dense(&mut self, index: usize, value: u8) -> bool {
         let (at, shift) = (HEADER + index * WIDTH / 8, index * WIDTH % 8);
         let Some(rest) = self.string.get_mut(at..) else { return false };
@@ -406,7 +406,7 @@ impl Sketch {
         Ok(true)
     }
 
-    /// Puts equal runs together from a run on.
+    /// Merges equal runs that are neighbours, from the run at `at` on.
     fn join(&mut self, mut at: usize) {
         let read = |string: &[u8], at: usize| Run::read(string.get(at..).unwrap_or_default());
         for _ in 0..JOINED {
@@ -422,7 +422,7 @@ impl Sketch {
         }
     }
 
-    /// Gives each register its place; false: they had it.
+    /// Converts to the dense form; false: it was dense.
     ///
     /// # Errors
     /// [`Corrupt`]; nothing is changed then.

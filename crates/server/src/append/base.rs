@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bytes after which the thread rests, and for how long: about as long as it takes to make them.
+/// Bytes after which the thread rests, and for how long: about as long as writing the bytes takes.
 const PIECE: usize = 256 << 10;
 const REST: Duration = Duration::from_millis(2);
 /// Bytes of the base between two syncs, so that the medium does not get all of it at once.
@@ -35,7 +35,7 @@ impl Task {
     /// removed, unless the manifest may list it.
     pub fn run(self) -> Result<u64, String> {
         let Task { place, number, image, next, shared, stops } = self;
-        // What cannot be removed goes with a later base.
+        // Files that cannot be removed now are removed with a later base.
         let _ = place.remove_unlisted(number);
         let written = write(&place, number, image, &stops).and_then(|bytes| {
             swap(&place, number, &next, &shared)?;
@@ -55,7 +55,7 @@ fn write(place: &Place, number: u64, image: Image, stops: &AtomicBool) -> Result
     let name = place.base(number);
     let failed = |error: io::Error| format!("{name}: {error}");
     let file = File::create_new(place.path(&name)).map_err(failed)?;
-    // All that is known of streams has a place in this version.
+    // Everything known of streams fits into this version.
     let contents = Contents { version: Version::Ten, is_base: true };
     write_image(Paced { file: &file, stops, unsynced: 0 }, &image, contents).map_err(|error| format!("{name}: {error}"))?;
     // The engine need not keep what only the image could see.
@@ -63,10 +63,10 @@ fn write(place: &Place, number: u64, image: Image, stops: &AtomicBool) -> Result
     file.sync_all().and_then(|()| file.metadata()).map(|about| about.len()).map_err(failed)
 }
 
-/// At every moment there is a manifest whose files have all that counts as durable.
+/// Makes the manifest list the base and the new increment. At every moment the manifest's files hold everything that counts as durable.
 fn swap(place: &Place, number: u64, next: &File, shared: &Shared) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", place.manifest());
-    // From now on every sync is one of both increments. What counts already is in this one, too, and is synced here.
+    // From now on every sync covers both increments. Commits that count as durable already are in this one, too, and are synced here.
     shared.lock().counts_next = true;
     next.sync_data().map_err(failed)?;
     sync_directory(&place.directory).map_err(failed)?;

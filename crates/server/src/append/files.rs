@@ -15,7 +15,7 @@ pub(super) struct Increment {
 }
 
 impl Increment {
-    /// A new one.
+    /// Creates an increment.
     pub fn create(path: &Path) -> io::Result<Increment> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Increment { file: Arc::new(file), bytes: 0 })
@@ -70,7 +70,7 @@ impl Files {
     }
 }
 
-/// [`Files`] behind a lock.
+/// The [`Files`] that the threads share, behind a lock.
 #[derive(Debug, Default)]
 pub(super) struct Shared(Mutex<Files>);
 

@@ -2,7 +2,7 @@
 
 use crate::number::put_integer;
 
-/// Memory of an empty buffer that is kept.
+/// Memory that an empty buffer keeps, bytes.
 const KEPT: usize = 1 << 20;
 
 /// Effects of a turn, as commands that repeat them.
@@ -37,7 +37,7 @@ fn put(out: &mut Vec<u8>, words: &[&[u8]]) {
 }
 
 impl Journal {
-    /// Adds a command of the request that runs.
+    /// Adds a command of the current request.
     pub fn put(&mut self, db: usize, words: &[&[u8]]) {
         if self.selected != Some(db) {
             put(&mut self.request, &[b"SELECT", db.to_string().as_bytes()]);
@@ -47,7 +47,7 @@ impl Journal {
         self.commands += 1;
     }
 
-    /// The request is over: if it has several effects, they are one transaction.
+    /// Ends the request: if it has several effects, they are one transaction.
     pub fn end_request(&mut self) {
         let is_transaction = self.commands > 1;
         if is_transaction {
@@ -88,13 +88,13 @@ impl Journal {
         self.kept_selected = self.selected;
     }
 
-    /// Gives back memory that is kept for the next requests.
+    /// Frees the memory that is kept for the next requests.
     pub fn give_back(&mut self) {
         self.request.shrink_to_fit();
         self.turn.shrink_to_fit();
     }
 
-    /// A file begins here, which knows of no database.
+    /// Begins a file, in which no database is selected yet.
     pub fn begin_file(&mut self) {
         self.selected = None;
         self.kept_selected = None;

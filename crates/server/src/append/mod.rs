@@ -1,4 +1,4 @@
-//! A log of commands in Redis's format (a multi-part AOF) beside the engine's own, for those whose tools read it.
+//! A log of commands in Redis's format (a multi-part AOF) beside the engine's own, for users whose tools read that format.
 //!
 //! Reading order: `place` (which files there are), `journal` (what waits to be written), `files` (what threads share), `base` (the thread
 //! that shortens the log), this file.
@@ -54,12 +54,12 @@ pub struct Growth {
     pub least: u64,
 }
 
-/// Something that whoever runs the server wants to know.
+/// An event that an operator wants to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// There is a new base of so many bytes.
+    /// A new base of so many bytes was written.
     Rewritten(u64),
-    /// There is none, and this is why.
+    /// A new base could not be written, for this reason.
     NotRewritten(String),
     /// The log could not be written or synced; writes are refused.
     Failed(String),
@@ -101,24 +101,25 @@ pub struct AppendLog {
     /// Effects have to be noted in the journal.
     is_on: bool,
     journal: Journal,
-    /// The number that files were given last.
+    /// The highest number given to a file.
     number: u64,
     epoch: u64,
-    /// Sessions whose strings are being written in parts, without which a new base begins, and whether one is due that waits for them.
+    /// Sessions that write strings in parts: a base that begins now would lack the parts so far. And whether a base is due that waits for
+    /// them.
     in_parts: BTreeSet<u64>,
     is_held_back: bool,
     /// The increment that the manifest lists.
     current: Option<Increment>,
-    /// Bytes of its base, and of both when that was written.
+    /// Bytes of the base, and of base and increment together when the base was written.
     base: u64,
     size_at_first: u64,
     rewriting: Option<Rewriting>,
-    /// A new base is to be begun, whatever the size.
+    /// A new base is to be begun, whatever the size of the log.
     is_asked: bool,
-    /// None is begun unasked before this time, unix milliseconds; and when the last turn was.
+    /// No base is begun without a request before this time; and the time of the last turn; unix milliseconds.
     not_before: u64,
     now: u64,
-    /// Threads that have nothing more to say. No base is begun while there are any: they may be about to change the manifest.
+    /// Threads whose results nobody needs. No base is begun while there are any: they may be about to change the manifest.
     leaving: Vec<JoinHandle<Ending>>,
     shared: Arc<Shared>,
     figures: Figures,
@@ -160,17 +161,18 @@ impl AppendLog {
         self.is_on
     }
 
-    /// Counts moments from which on effects noted before cannot be built upon: a file begins that lacks them, or whole databases change.
+    /// Counts moments after which earlier effects cannot be built upon: a new file begins that lacks them, or whole databases change.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whole databases have changed.
+    /// Notes that whole databases have changed.
     pub fn begin_epoch(&mut self) {
         self.epoch += 1;
     }
 
-    /// A session begins to write a string in parts, and no base begins until [`AppendLog::end_parts`]; false: one is due, and comes first.
+    /// Notes that a session begins to write a string in parts: no base begins until [`AppendLog::end_parts`]. False: a base is due, and
+    /// comes first.
     pub fn begin_parts(&mut self, session: u64) -> bool {
         if !self.is_held_back {
             self.in_parts.insert(session);
@@ -178,34 +180,34 @@ impl AppendLog {
         self.in_parts.contains(&session)
     }
 
-    /// The string of a session is written, or given up.
+    /// Notes that the string of a session is written, or given up.
     pub fn end_parts(&mut self, session: u64) {
         self.in_parts.remove(&session);
     }
 
-    /// Notes an effect of the request that runs: a command that has it again.
+    /// Notes an effect of the current request: a command that repeats it.
     pub fn put(&mut self, db: usize, words: &[&[u8]]) {
         if self.is_on {
             self.journal.put(db, words);
         }
     }
 
-    /// The request that runs is over.
+    /// Ends the current request.
     pub fn end_request(&mut self) {
         self.journal.end_request();
     }
 
-    /// The engine has all that was noted.
+    /// Notes that the engine has all effects noted so far.
     pub fn keep(&mut self) {
         self.journal.keep();
     }
 
-    /// The engine has not got what was noted since the last [`AppendLog::keep`].
+    /// Drops the effects noted since the last [`AppendLog::keep`], which the engine has not got.
     pub fn discard(&mut self) {
         self.journal.discard();
     }
 
-    /// Gives back memory that is kept for the next requests.
+    /// Frees the memory that is kept for the next requests.
     pub fn give_back(&mut self) {
         self.journal.give_back();
     }
@@ -225,7 +227,7 @@ impl AppendLog {
         self.rewriting.is_some() || self.is_asked && self.is_wanted
     }
 
-    /// Bytes of base and increment together, and what they were when the base was written.
+    /// Bytes of base and increment together: now, and when the base was written.
     pub fn sizes(&self) -> (u64, u64) {
         (self.base + self.current.as_ref().map_or(0, |current| current.bytes), self.size_at_first)
     }
@@ -278,7 +280,8 @@ impl AppendLog {
         current.map_err(|error| error.to_string())
     }
 
-    /// Ends and begins what is to be. Nothing waits to be written, and the engine has all writes.
+    /// Switches the log on or off and begins or ends a base, as requested or due. All effects so far are written, and the engine has all
+    /// writes.
     pub fn turn(&mut self, keyspace: &mut Keyspace, growth: &Growth, now: u64) -> Vec<News> {
         let mut news = Vec::new();
         if self.place.is_none() {
@@ -326,7 +329,7 @@ impl AppendLog {
         self.journal = Journal::default();
     }
 
-    /// The time has come for a new base.
+    /// Whether it is time for a new base.
     fn is_due(&mut self, growth: &Growth) -> bool {
         self.leaving.retain(|thread| !thread.is_finished());
         self.is_held_back = false;
@@ -369,13 +372,13 @@ impl AppendLog {
         Ok(())
     }
 
-    /// There is no new base; the next attempt comes later.
+    /// Notes why a new base could not be begun, and puts the next attempt off.
     fn put_off(&mut self, why: &str) {
         self.figures.rewrite_failure = Some(why.into());
         self.not_before = self.now + RETRY_MS;
     }
 
-    /// The thread has ended, or does soon.
+    /// Takes the result of a thread that has ended, or is about to.
     fn end_rewriting(&mut self, Rewriting { next, thread, .. }: Rewriting) -> News {
         let ending = thread.join().unwrap_or_else(|_| Err("the thread that wrote it has panicked".into()));
         let since = self.figures.since.take();
@@ -399,7 +402,7 @@ impl AppendLog {
             }
             Err(why) => {
                 drop(files);
-                // Closing it frees its blocks if it is gone, which takes time.
+                // Closing a deleted file frees its blocks, which takes time.
                 self.spawn("sinter-clean", move || {
                     drop(next);
                     Ok(0)
@@ -414,7 +417,7 @@ impl AppendLog {
         }
     }
 
-    /// Removes what the manifest does not need any more. Closing a large file that is gone takes time, too.
+    /// Removes files that the manifest does not need any more, in a thread: closing a large deleted file takes time, too.
     fn clean(&mut self, old: Option<Increment>) {
         let (Some(place), number) = (self.place.clone(), self.number) else { return };
         self.spawn("sinter-clean", move || {
@@ -431,10 +434,10 @@ impl AppendLog {
         self.leaving.extend(Builder::new().name(name.into()).spawn(work));
     }
 
-    /// The base that is being written is not wanted any more, and the manifest will not list it.
+    /// Gives up the base that is being written, so that the manifest will not list it.
     ///
     /// # Errors
-    /// It lists it already, and the rewriting goes on.
+    /// The manifest lists the base already, and the rewriting goes on.
     fn abandon(&mut self, why: &str) -> Result<(), Listed> {
         let Some(rewriting) = &self.rewriting else { return Ok(()) };
         {
@@ -452,7 +455,7 @@ impl AppendLog {
         Ok(())
     }
 
-    /// The current file lacks something, or it is not known what of it is durable.
+    /// Notes that the current file lacks something, or that it is not known what of it is durable.
     fn fail(&mut self, why: String) {
         self.current = None;
         let mut files = self.shared.lock();
@@ -482,7 +485,7 @@ impl AppendLog {
         self.figures = Figures { rewrites: self.figures.rewrites, ..Figures::default() };
     }
 
-    /// Gives up what is not finished, and waits for all threads. What is written goes on being written.
+    /// Gives up an unfinished base, and waits for all threads. Commands are still written to the log.
     pub fn stop(&mut self) {
         if let Some(rewriting) = self.rewriting.take() {
             rewriting.stops.store(true, Ordering::Release);
@@ -490,7 +493,7 @@ impl AppendLog {
             let _ = self.end_rewriting(rewriting);
         }
         for thread in self.leaving.drain(..) {
-            // The same.
+            // Nobody is left who would ask how it ended.
             let _ = thread.join();
         }
     }

@@ -37,7 +37,7 @@ impl Place {
         self.directory.join(file)
     }
 
-    /// The number of a file of the log by its name; `None`: it is none.
+    /// The number of a file of the log by its name; `None`: the file is none of the log.
     fn number(&self, file: &str) -> Option<u64> {
         let rest = file.strip_prefix(&self.name)?.strip_prefix('.')?;
         let number: u64 = rest.strip_suffix(".base.rdb").or_else(|| rest.strip_suffix(".incr.aof"))?.parse().ok()?;
@@ -54,10 +54,10 @@ impl Place {
         Ok(found)
     }
 
-    /// Makes the directory if it is missing, and sees whose log is in it. Gives the largest number that a file there has.
+    /// Creates the directory if it is missing, checks whose log is in it, and returns the largest number of a file there.
     ///
     /// # Errors
-    /// The log is that of other data, which would be lost; those of the medium.
+    /// The directory has the log of other data, which would be lost; errors of the medium.
     pub(super) fn open(&self) -> Result<u64, String> {
         let failed = |error: io::Error| format!("{}: {error}", self.directory.display());
         fs::create_dir_all(&self.directory).map_err(failed)?;
@@ -94,11 +94,11 @@ impl Place {
         history.fold(self.text(number), |text, line| text + &line)
     }
 
-    /// Removes the files of the log whose number is lower and that the manifest does not list: of bases that a kill cut short. Without a
-    /// manifest none is touched: they may be all that somebody has of another log.
+    /// Removes the files of the log with lower numbers that the manifest does not list: bases that a kill cut short. Without a manifest no
+    /// file is removed: it may be all that somebody has of another log.
     ///
     /// # Errors
-    /// Those of the medium.
+    /// Errors of the medium.
     pub(super) fn remove_unlisted(&self, number: u64) -> io::Result<()> {
         let manifest = match read_manifest(&self.path(&self.manifest())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -110,10 +110,10 @@ impl Place {
         files.map(|(_, path)| path).try_for_each(fs::remove_file)
     }
 
-    /// Removes all files of the log whose number is lower: the manifest does not need them.
+    /// Removes all files of the log with lower numbers: the manifest does not need them.
     ///
     /// # Errors
-    /// Those of the medium.
+    /// Errors of the medium.
     pub(super) fn remove_before(&self, number: u64) -> io::Result<()> {
         self.files()?.into_iter().filter(|(other, _)| *other < number).try_for_each(|(_, path)| fs::remove_file(path))
     }

@@ -43,7 +43,7 @@ fn manifest(folder: &Path) -> String {
     String::from_utf8(read_manifest(&place.path(&place.manifest())).unwrap()).unwrap()
 }
 
-/// On which there is no room.
+/// An increment on a full medium.
 fn full() -> Increment {
     Increment { file: Arc::new(OpenOptions::new().append(true).open("/dev/full").unwrap()), bytes: 0 }
 }
@@ -165,7 +165,7 @@ fn without_a_first_base_writes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (mut log, mut keyspace) = (AppendLog::default(), fresh());
     log.open(place(folder.path())).unwrap();
-    // In the way of the base.
+    // A directory in the way of the base.
     let in_the_way = place(folder.path()).path("a.1.base.rdb");
     std::fs::create_dir(&in_the_way).unwrap();
     let news = settle(&mut log, &mut keyspace, 1000);
@@ -243,7 +243,8 @@ fn it_grows_by_a_share_of_what_it_was() {
     log.stop();
 }
 
-/// A new increment would lack the parts of a long string that are written, which is begun anew then: without end if it makes the log grow.
+/// A base waits for strings that are written in parts: a new increment would lack the parts written so far, and the string would be begun
+/// anew, without end if it makes the log grow.
 #[test]
 fn a_base_waits_for_strings_in_parts_and_they_for_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -263,7 +264,7 @@ fn a_base_waits_for_strings_in_parts_and_they_for_it() {
     log.turn(&mut keyspace, &grows, 2000);
     assert!(log.is_rewriting() && log.epoch() > epoch && log.begin_parts(3));
     settle(&mut log, &mut keyspace, 2000);
-    // What heals a broken log does not wait.
+    // A base that heals a broken log does not wait.
     log.current = Some(full());
     assert!(set(&mut log, &mut keyspace, b"b").is_err());
     log.turn(&mut keyspace, &NEVER, 3000);

@@ -27,26 +27,26 @@ const PARTS_OF_HOT: u64 = 16;
 const LAST_FILTER_BITS: f64 = 12.0;
 const FILTER_BITS: f64 = 18.0;
 
-/// Bytes of large batches after which memtables are flushed before they are full, if none has come for so many milliseconds. Nothing else
-/// would give their memory back before the next writes; a flush costs little beside so many bytes. After collections were deleted, bytes
-/// that memtables hold.
+/// Bytes of large batches after which memtables are flushed before they are full, once no large batch has come for so many milliseconds.
+/// Nothing else would free their memory before the next writes; a flush costs little beside so many bytes. After deletions of collections:
+/// bytes in memtables.
 const BULK: u64 = 16 << 20;
 const REST_MS: u64 = 2000;
 /// Bytes of a large batch.
 const LARGE: usize = 32 << 10;
 
-/// Large batches, and deletions of much, since the last flush for them.
+/// Large batches and large deletions since the last flush for them.
 #[derive(Debug, Default)]
 pub(super) struct Bulk {
     bytes: u64,
-    /// Collections or databases were deleted, whose elements the memtables hold perhaps.
+    /// Collections or databases were deleted, whose elements may still be in memtables.
     deletes: bool,
-    /// When the last one came, unix milliseconds.
+    /// When the last large batch or deletion came, unix milliseconds.
     last: u64,
 }
 
 impl Bulk {
-    /// A batch of so many bytes is committed.
+    /// Notes the commit of a batch of so many bytes.
     pub fn add(&mut self, bytes: usize, now: u64) {
         if bytes >= LARGE {
             self.bytes = self.bytes.saturating_add(bytes as u64);
@@ -54,12 +54,13 @@ impl Bulk {
         }
     }
 
-    /// A batch that deletes collections or databases is committed.
+    /// Notes the commit of a batch that deletes collections or databases.
     pub fn delete(&mut self, now: u64) {
         (self.deletes, self.last) = (true, now);
     }
 
-    /// A huge string or a database is deleted by a range tombstone: tables that it hides go when it lies in a table itself.
+    /// Notes the deletion of a huge string or a database by a range tombstone: tables that it covers are dropped once the tombstone is in a
+    /// table itself.
     pub fn delete_range(&mut self, now: u64) {
         (self.bytes, self.last) = (BULK, now);
     }
@@ -73,22 +74,22 @@ pub const MEMORY_MAX: u64 = 1 << 50;
 /// Memory in use, by purpose, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Data that are not in tables yet.
+    /// Data in memtables.
     pub memtables: u64,
     /// Blocks, indexes and filters of tables.
     pub cache: u64,
     /// Entries of keys that are read often.
     pub hot: u64,
-    /// How many these are.
+    /// Number of entries of keys that are read often.
     pub hot_entries: usize,
-    /// How often they were asked for.
+    /// Lookups of keys among the entries that are read often.
     pub hot_counts: HotCounts,
     /// The ranks of places in large sorted sets.
     pub ranks: u64,
 }
 
 impl Memory {
-    /// All of it.
+    /// Sum of all memory.
     pub fn used(&self) -> u64 {
         [self.cache, self.hot, self.ranks].into_iter().fold(self.memtables, u64::saturating_add)
     }
@@ -104,12 +105,12 @@ fn without_budget() -> u64 {
     (system::memory_bytes() / PARTS_OF_MACHINE).clamp(WITHOUT_BUDGET, MOST)
 }
 
-/// The engine's part of a budget; `None`: there is none.
+/// The engine's part of a budget; `None`: there is no budget.
 fn engine_memory(budget: u64) -> Option<u64> {
     (budget > 0).then(|| budget - (budget / (BYTES_OF_ENGINE + 1)).min(MOST))
 }
 
-/// The engine's settings under a budget for all; 0: none.
+/// Settings of the engine under a budget for the whole keyspace; 0: no budget.
 pub fn engine_settings(budget: u64) -> Settings {
     let mut settings = Settings::new(Budgets { memory: engine_memory(budget), ..Budgets::default() });
     if budget == 0 {
@@ -125,12 +126,12 @@ pub fn engine_settings(budget: u64) -> Settings {
 }
 
 impl Keyspace {
-    /// Memtables, block cache, hot keys and ranks may take so many bytes together from now on, [`MEMORY_MIN`] at least; 0: each what it has
-    /// without a budget, but memtables the size that they were opened with. Memtables that are being flushed come on top until they are.
+    /// Limits memtables, block cache, hot keys and ranks to so many bytes together, at least [`MEMORY_MIN`]. 0: each gets what it has
+    /// without a budget, but memtables keep the size that they were opened with. Memtables that are being flushed come on top.
     ///
     /// # Errors
-    /// Those of the engine: hot keys keep what they had then, and the engine may have the new budget already, if it failed to flush what
-    /// is too large for it.
+    /// Errors of the engine: hot keys keep their limit then, but the engine may have the new budget already, if it failed to flush
+    /// memtables that are too large for it.
     pub fn set_memory(&mut self, bytes: u64) -> Result<()> {
         let engine = engine_memory(bytes);
         match engine {
@@ -141,8 +142,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Begins to flush memtables that large batches have filled, or that hold range tombstones or much of what is deleted, if none has come
-    /// for a while. Called now and then.
+    /// Begins to flush memtables that large batches have filled, or that hold range tombstones or many deleted elements, if no large batch
+    /// has come for a while. Called regularly.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -159,7 +160,7 @@ impl Keyspace {
         Ok(self.db().begin_flush()?)
     }
 
-    /// Gives hot keys and ranks their part beside an engine that has such a budget.
+    /// Sets the limits of hot keys and ranks beside an engine with such a budget.
     pub(super) fn keep_hot(&mut self, engine: u64) {
         let most = self.db().memory_room().map_or(u64::MAX, |room| room / PARTS_OF_LIMIT);
         let both = beside(engine).min(most);
@@ -168,7 +169,7 @@ impl Keyspace {
         self.ranks.set_capacity(ranks);
     }
 
-    /// Gives hot keys so many bytes.
+    /// Limits hot keys to so many bytes.
     #[cfg(test)]
     pub(crate) fn keep_hot_bytes(&mut self, bytes: u64) {
         self.turn.keep_hot(bytes);

@@ -17,27 +17,27 @@ pub enum Change {
     Expired,
     /// The key was looked for and not found.
     Missed,
-    /// A stream was made shorter by what added an entry to it.
+    /// A stream was shortened by the command that added an entry to it.
     Trimmed,
-    /// A group of a stream has a consumer that it did not have.
+    /// A group of a stream got a new consumer.
     ConsumerMade,
 }
 
-/// Database, key, and what became of it.
+/// Database, key, and change.
 pub type Noted = (usize, Vec<u8>, Change);
 
 impl Keyspace {
-    /// Notes changes from now on, if it did not do so already.
+    /// Notes changes from now on.
     pub fn note_changes(&mut self) {
         self.changes.get_or_insert_default();
     }
 
-    /// All that was noted; notes nothing more.
+    /// Takes all noted changes; notes nothing more.
     pub fn take_changes(&mut self) -> Vec<Noted> {
         self.changes.take().unwrap_or_default()
     }
 
-    /// Notes and traces what became of a key, if that is wanted.
+    /// Notes and traces a change of a key, if somebody wants that.
     pub fn note(&mut self, db: usize, key: &[u8], change: Change) {
         if let Some(changes) = &mut self.changes {
             changes.push((db, key.to_vec(), change));
@@ -45,7 +45,7 @@ impl Keyspace {
         self.trace_key(db, key, change);
     }
 
-    /// A key was changed: all are told who want to know.
+    /// Notes a change of a key, and tells everybody who wants to know.
     pub(super) fn changed(&mut self, db: usize, key: &[u8], change: Change) {
         self.note(db, key, change);
         self.touch(db, key);

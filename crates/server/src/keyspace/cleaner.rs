@@ -1,9 +1,10 @@
-//! Removes the elements of collections that are gone, as compactions come by.
+//! Removes the elements of deleted collections during compactions.
 //!
-//! A collection that is deleted loses its key and the entry that says that it exists, and nothing else: its elements lie there until a
-//! compaction asks this filter about them. One rule keeps that safe. What a filter removes is gone for good as soon as the compaction
-//! ends, and a deletion that has not been synced may be undone by a power cut. So elements are kept until a sync that came after the
-//! deletion has succeeded; ids for which that is not known are *held*. So are those of uploads (`long`), whose pieces are there before the
+//! The deletion of a collection removes its key and the entry that says that it exists; its elements stay until a compaction asks this
+//! filter about them. One rule keeps that safe. An element removed by a filter cannot come back once the compaction has ended, but a
+//! deletion that has not been synced may be undone by a power cut. So elements are kept until a sync that began after the deletion has
+//! succeeded; ids for which that is not known are *held*. The ids of uploads (`long`) are held as well, whose pieces are there before the
+//! entry that says that they exist: until reads find that entry.
 //! entry that says that they exist: until reads find that entry.
 
 use super::layout::{Room, exists_key, owner};
@@ -12,24 +13,24 @@ use sinterdb::operator::{CompactionFilter, Decision};
 use sinterdb::{Db, Family, ReadOptions};
 use std::collections::HashSet;
 
-/// The room whose filter this is.
+/// The family whose filter this is.
 pub(super) const ROOM: Room = Room::Elements;
 
 #[derive(Default)]
 struct Held {
     /// Ids about to be deleted: a sync that begins now does not cover the deletion yet.
     coming: HashSet<u64>,
-    /// Deleted since the last sync began.
+    /// Ids deleted since the last sync began.
     fresh: HashSet<u64>,
-    /// Deleted before a sync began that has not ended.
+    /// Ids deleted before a sync began that has not ended.
     syncing: HashSet<u64>,
     /// Like `coming`, `fresh` and `syncing`, for a deletion of everything.
     all_coming: bool,
     all_fresh: bool,
     all_syncing: bool,
-    /// Ids of strings that are coming in.
+    /// Ids of strings that are being uploaded.
     uploads: HashSet<u64>,
-    /// The collection asked about last is gone. It stays so; ids are not used again.
+    /// The id asked about last, if its collection is deleted. Ids are not used again, so the result stays true.
     gone: Option<u64>,
 }
 
@@ -52,12 +53,12 @@ pub(super) struct Cleaner {
 }
 
 impl Cleaner {
-    /// The database is open.
+    /// Gives the filter the database, which is open now.
     pub fn attach(&self, db: Db, elements: Family) {
         *self.db.write() = Some((db, elements));
     }
 
-    /// Lets go of the database, which would else never close.
+    /// Drops the handle of the database, which could not be closed otherwise.
     pub fn detach(&self) {
         self.db.write().take();
     }
@@ -80,7 +81,7 @@ impl Cleaner {
         held.all_fresh |= std::mem::take(&mut held.all_coming);
     }
 
-    /// A sync begins: it covers what was deleted before.
+    /// Notes the begin of a sync, which covers all deletions committed before.
     pub fn sync_begins(&self) {
         let mut held = self.held.lock();
         let fresh = std::mem::take(&mut held.fresh);
@@ -88,19 +89,19 @@ impl Cleaner {
         held.all_syncing |= std::mem::take(&mut held.all_fresh);
     }
 
-    /// The sync has ended well.
+    /// Notes the successful end of the sync.
     pub fn sync_ended(&self) {
         let mut held = self.held.lock();
         held.syncing.clear();
         held.all_syncing = false;
     }
 
-    /// Pieces of this id will come without the entry that says that it exists.
+    /// Holds an id whose pieces will come without the entry that says that it exists.
     pub fn begin_upload(&self, id: u64) {
         self.held.lock().uploads.insert(id);
     }
 
-    /// Reads find the entries of these ids, or nobody ever will.
+    /// Releases ids of uploads: reads find their entries, or nobody ever will.
     pub fn end_uploads(&self, ids: &[u64]) {
         let mut held = self.held.lock();
         ids.iter().for_each(|id| _ = held.uploads.remove(id));
@@ -117,7 +118,7 @@ impl Cleaner {
         let db = self.db.read();
         let Some((db, elements)) = db.as_ref() else { return false };
         let mut out = Vec::new();
-        // What cannot be read is kept.
+        // An element whose collection cannot be read is kept.
         let exists = db.get_into(elements, &exists_key(id), &ReadOptions::default(), &mut out).unwrap_or(true);
         // Asked after the look: an id is held before its deletion can be seen.
         let mut held = self.held.lock();

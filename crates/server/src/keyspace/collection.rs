@@ -1,8 +1,8 @@
 //! Collections, and which of them lie in their key's entry.
 //!
-//! A collection is *inline* up to sizes that Redis has for the like ([`Thresholds`]): its elements lie in its key's entry (`inline`), in
-//! Redis's order, and one look at the engine, or at what is hot, finds all of them. What grows beyond becomes engine keys, one for each
-//! element, and stays that. A small collection of an older format becomes inline when it is changed.
+//! A collection is *inline* up to the sizes that Redis has for its compact encodings ([`Thresholds`]): its elements lie in its key's entry
+//! (`inline`), in Redis's order, and one lookup in the engine, or among the hot keys, finds all of them. A collection that grows larger
+//! becomes engine keys, one for each element, and stays so. A small collection of an older format becomes inline when it is changed.
 
 use super::Keyspace;
 use super::changes::Change;
@@ -17,11 +17,12 @@ use std::ops::{ControlFlow, Deref, DerefMut};
 
 /// Bytes of the elements of an inline collection, at most: a change may write them all.
 const BODY_MAX: usize = 128 << 10;
-/// Bytes of the elements of an inline list, by `list-max-listpack-size` from -1 down, and where that is a number of elements.
+/// Bytes of the elements of an inline list for `list-max-listpack-size` from -1 down, and their limit where the setting is a number of
+/// elements.
 const LIST_BYTES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 const COUNTED_LIST_BYTES: u64 = 8 << 10;
 
-/// Elements of an inline collection and bytes of each of them, at most.
+/// Largest number of elements of an inline collection, and of bytes of each element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// Elements.
@@ -35,13 +36,13 @@ pub struct Limit {
 pub struct Thresholds {
     /// Hashes.
     pub hash: Limit,
-    /// Sets that have something else than integers, too.
+    /// Sets that do not consist of integers alone.
     pub set: Limit,
     /// Members of sets of integers.
     pub integers: u64,
     /// Sorted sets.
     pub sorted_set: Limit,
-    /// Items of a list; negative: -1 is 4 KiB, each number below twice as much, down to -5.
+    /// Items of a list; negative: from -1, 4 KiB, doubling with each step down to -5.
     pub list: i64,
 }
 
@@ -59,7 +60,7 @@ impl Limit {
 }
 
 impl Thresholds {
-    /// A list may have so many items, and bytes of them.
+    /// Whether a list of so many items and bytes may be inline.
     fn admits_list(&self, count: u64, bytes: usize) -> bool {
         let (most, most_bytes) = match usize::try_from(self.list.unsigned_abs()) {
             Ok(step) if self.list < 0 => (u64::MAX, LIST_BYTES[step.min(LIST_BYTES.len()) - 1]),
@@ -68,7 +69,7 @@ impl Thresholds {
         count <= most && bytes as u64 <= most_bytes
     }
 
-    /// A collection of so many elements may be inline, if they are short.
+    /// Whether a collection of so many elements may be inline, if they are short.
     fn admits_count(&self, kind: Kind, count: u64) -> bool {
         match kind {
             Kind::List => self.admits_list(count, usize::try_from(count).unwrap_or(usize::MAX)),
@@ -78,8 +79,8 @@ impl Thresholds {
         }
     }
 
-    /// Adds a member without a value, or a field with one, or gives a field another value; true: it is new. `None`, and nothing has
-    /// changed: the collection would be too large to be inline, or it is not.
+    /// Adds a member without a value, or a field with a value, or changes the value of a field; true: the member or field is new. `None`,
+    /// and nothing has changed: the collection would be too large to be inline, or is not inline.
     fn put(&self, collection: &mut Collection, name: &[u8], value: &[u8]) -> Result<Option<bool>> {
         let Collection { head, inline: Some(inline) } = collection else { return Ok(None) };
         let has_space = inline.body().len() + name.len() + value.len() <= BODY_MAX;
@@ -102,7 +103,7 @@ impl Thresholds {
         Ok(is_new)
     }
 
-    /// Gives a member of a sorted set a score: `Some` has the one that it had. `None` as [`Thresholds::put`] gives it.
+    /// Sets the score of a member of a sorted set; `Some` has the old score. `None` means the same as for [`Thresholds::put`].
     fn put_score(&self, collection: &mut Collection, name: &[u8], score: u64) -> Result<Option<Option<u64>>> {
         let Collection { head, inline: Some(inline) } = collection else { return Ok(None) };
         let may_add = inline.body().len() + name.len() <= BODY_MAX && self.sorted_set.admits(head.count, name, b"");
@@ -112,7 +113,7 @@ impl Thresholds {
     }
 }
 
-/// A collection as it was found: what is known of it and, if it is inline, its elements.
+/// A collection as it was found: its head and, if it is inline, its elements.
 #[derive(Debug, Clone)]
 pub struct Collection {
     head: Head,
@@ -139,20 +140,20 @@ impl Collection {
         Collection { head: *head, inline: head.is_inline().then(|| Inline::read(head.kind, head.form, body)) }
     }
 
-    /// Bytes of the elements of an inline one.
+    /// Bytes of the elements of an inline collection.
     pub(super) fn bytes(&self) -> usize {
         self.inline.as_ref().map_or(0, |inline| inline.body().len())
     }
 
-    /// An inline one without elements.
+    /// An inline collection without elements.
     fn empty(kind: Kind) -> Collection {
-        // A set is one of integers until it gets something else.
+        // A set is a set of integers until it gets another member.
         let form = if kind == Kind::Set { Form::Integers } else { Form::Inline };
         Collection { head: Head { form, ..Head::collection(kind, 0) }, inline: Some(Inline::new(kind, form)) }
     }
 }
 
-/// A collection that is being changed. [`Keyspace::finish`] writes what became of it.
+/// A collection that is being changed. [`Keyspace::finish`] writes the changes.
 #[derive(Debug)]
 #[must_use = "what was changed must be finished"]
 pub struct Edit<'k> {
@@ -171,12 +172,12 @@ impl Edit<'_> {
 }
 
 impl Keyspace {
-    /// Sets the sizes up to which collections are inline. One that is larger by now changes when something is added to it.
+    /// Sets the sizes up to which collections are inline. A larger collection changes its form when something is added to it.
     pub fn set_thresholds(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }
 
-    /// The collection at a key that has not ended; of a string no more than [`Keyspace::find`] gives.
+    /// The collection at a key whose deadline has not passed; for a string, only the head that [`Keyspace::find`] gives.
     pub fn find_collection(&mut self, db: usize, key: &[u8]) -> Result<Option<Collection>> {
         Ok(self.find(db, key)?.map(|head| self.found(&head)))
     }
@@ -184,7 +185,7 @@ impl Keyspace {
     /// [`Keyspace::find_collection`] of a key that must hold this type.
     ///
     /// # Errors
-    /// `WrongType` if it holds another.
+    /// `WrongType` if the key holds another type.
     pub fn collection(&mut self, db: usize, key: &[u8], kind: Kind) -> Result<Option<Collection>> {
         Ok(self.find_kind(db, key, kind)?.map(|head| self.found(&head)))
     }
@@ -194,7 +195,7 @@ impl Keyspace {
         Collection::found(head, self.entry.get(self.string_at..).unwrap_or_default())
     }
 
-    /// Begins to change the collection at a key, which is made if there is none.
+    /// Begins to change the collection at a key, creating it if there is none.
     ///
     /// # Errors
     /// `WrongType` if the key holds something else.
@@ -216,7 +217,7 @@ impl Keyspace {
         }
     }
 
-    /// A collection of an older format: inline, in the order that it has, if it is small enough.
+    /// Converts a collection of an older format to an inline one, in its present order, if it is small enough.
     fn convert(&self, old: &Head) -> Result<Collection> {
         let thresholds = &self.thresholds;
         let elements = Collection { head: Head { form: Form::Elements, ..*old }, inline: None };
@@ -251,8 +252,8 @@ impl Keyspace {
         Ok(if failed? { new } else { elements })
     }
 
-    /// Adds a member without a value, or a field with one, or gives a field another value, of an inline collection; true: it is new.
-    /// `None`: the collection is not inline, or no more.
+    /// Adds a member without a value, or a field with a value, to an inline collection, or changes the value of a field; true: the member
+    /// or field is new. `None`: the collection is not inline, or not any longer.
     pub(super) fn put_inline(&mut self, edit: &mut Edit, name: &[u8], value: &[u8]) -> Result<Option<bool>> {
         let is_new = self.thresholds.put(&mut edit.head, name, value)?;
         if is_new.is_none() {
@@ -261,7 +262,7 @@ impl Keyspace {
         Ok(is_new)
     }
 
-    /// Gives a member of an inline sorted set a score: `Some` has the one that it had. `None` as [`Keyspace::put_inline`] gives it.
+    /// Sets the score of a member of an inline sorted set; `Some` has the old score. `None` means the same as for [`Keyspace::put_inline`].
     pub(super) fn put_score_inline(&mut self, edit: &mut Edit, name: &[u8], score: u64) -> Result<Option<Option<u64>>> {
         let old = self.thresholds.put_score(&mut edit.head, name, score)?;
         if old.is_none() {
@@ -270,7 +271,7 @@ impl Keyspace {
         Ok(old)
     }
 
-    /// Makes a list that would be too large with so many items and bytes more one of engine keys.
+    /// Turns an inline list into engine keys if it would be too large with so many more items and bytes.
     pub(super) fn make_space(&mut self, edit: &mut Edit, items: u64, bytes: usize) -> Result<()> {
         if edit.head.inline.is_some() && !self.thresholds.admits_list(edit.head.count + items, edit.head.bytes() + bytes) {
             self.spread(edit)?;
@@ -278,7 +279,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Makes engine keys of the elements of an inline collection.
+    /// Turns the elements of an inline collection into engine keys.
     fn spread(&mut self, edit: &mut Edit) -> Result<()> {
         let Some(inline) = edit.head.inline.take() else { return Ok(()) };
         let (id, deadline, kind) = (self.new_id(), edit.head.deadline, edit.head.kind);
@@ -294,7 +295,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Ends the change of a collection: one without elements is gone, unless it is a stream.
+    /// Ends the change of a collection: without elements it is removed, unless it is a stream.
     pub fn finish(&mut self, edit: &Edit) {
         let new = &edit.head;
         let is_same = edit.old == Some(new.head) && !new.inline.as_ref().is_some_and(Inline::is_changed);
@@ -310,7 +311,7 @@ impl Keyspace {
         }
     }
 
-    /// Ends a change of what is known of a stream that is none to those who watch it or wait for it.
+    /// Ends a change to a stream's properties that is no change to clients that watch it or wait for it.
     pub fn finish_unwatched(&mut self, edit: &Edit) {
         self.put(edit.db, edit.key, edit.old.as_ref(), &edit.head, b"", None);
         self.note(edit.db, edit.key, Change::Changed);

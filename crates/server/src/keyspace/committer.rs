@@ -1,7 +1,7 @@
-//! A thread that gives large batches to the engine while the server's own goes on.
+//! A thread that gives large batches to the engine while the server's thread goes on.
 //!
-//! What follows a commit (hot keys, replies, what the clients have sent meanwhile) needs the batch in the log and no more; only who reads
-//! the engine next needs it in a memtable, too, which takes longer than to log it. Where there is a second processor both can go on.
+//! The work after a commit (hot keys, replies, requests that have arrived meanwhile) needs the batch only in the log. The next read of the
+//! engine needs it in a memtable, too, which takes longer than logging it. With a second processor both go on at once.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sinterdb::{Db, Error, WriteBatch, WriteOptions};
@@ -10,7 +10,7 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle, available_parallelism};
 
-/// How far a batch has come.
+/// Progress of a batch.
 #[derive(Debug, Default)]
 enum Stage {
     /// No batch is under way.
@@ -24,7 +24,7 @@ enum Stage {
     Logged,
     /// The engine is done with the batch: its memory can be used again.
     Done(WriteBatch, Result<(), Error>),
-    /// The thread is to end, or did.
+    /// The thread is to end, or has ended.
     Ended,
 }
 
@@ -47,14 +47,14 @@ impl Desk {
         self.changed.notify_all();
     }
 
-    /// Waits for as long as `waits` says.
+    /// Waits while `waits` is true.
     fn wait(&self, waits: impl Fn(&Stage) -> bool) -> MutexGuard<'_, Stage> {
         let mut stage = self.stage.lock();
         self.changed.wait_while(&mut stage, |stage| waits(stage));
         stage
     }
 
-    /// The life of the thread.
+    /// Main loop of the thread.
     fn work(&self, db: &Db) {
         loop {
             let mut stage = self.wait(|stage| !matches!(stage, Stage::Given(..) | Stage::Ended));
@@ -69,7 +69,7 @@ impl Desk {
     }
 }
 
-/// Nobody waits for a thread that has ended, by a panic perhaps.
+/// Sets the stage to ended when dropped, so that nobody waits for a thread that has panicked.
 struct Guard<'a>(&'a Desk);
 
 impl Drop for Guard<'_> {
@@ -78,7 +78,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The thread. One batch at a time.
+/// Handle of the thread, which handles one batch at a time.
 #[derive(Debug)]
 pub(super) struct Committer {
     desk: Arc<Desk>,
@@ -86,7 +86,7 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    /// `None` where it would only take turns with the server's thread, or cannot be started.
+    /// Starts the thread; `None`: it would compete with the server's thread for one processor, or cannot be started.
     pub fn beside(db: &Db) -> Option<Committer> {
         let has_processor = available_parallelism().is_ok_and(|processors| processors.get() > 1);
         has_processor.then(|| Committer::start(db.clone()).ok()).flatten()
@@ -103,10 +103,10 @@ impl Committer {
         Ok(Committer { desk, thread: Some(thread) })
     }
 
-    /// Takes a batch, when the one before has ended, and gives back that one's memory.
+    /// Gives the thread a batch, once the batch before has ended, and returns the memory of that one in its place.
     pub fn begin(&self, batch: &mut WriteBatch, options: WriteOptions) {
         let mut stage = self.desk.wait(Stage::is_underway);
-        // To one that has ended nothing can be given: whoever asks for the result is told.
+        // A thread that has ended takes no batch: the caller learns that when it asks for the result.
         if !matches!(*stage, Stage::Ended) {
             let before = mem::take(&mut *stage);
             let memory = if let Stage::Done(memory, _) = before { memory } else { WriteBatch::new() };
@@ -115,7 +115,7 @@ impl Committer {
         }
     }
 
-    /// Waits until the batch is in the log, or how it failed.
+    /// Waits until the batch is in the log; returns the error if it failed.
     pub fn logged(&self) -> Result<(), Error> {
         match &*self.desk.wait(|stage| matches!(stage, Stage::Given(..) | Stage::Taken)) {
             Stage::Done(_, result) => result.clone(),
@@ -124,20 +124,20 @@ impl Committer {
         }
     }
 
-    /// A batch is not in the memtables yet.
+    /// Whether a batch is not in the memtables yet.
     pub fn is_underway(&self) -> bool {
         self.desk.stage.lock().is_underway()
     }
 
-    /// Gives back the memory of the batch that has ended.
+    /// Frees the memory of the batch that has ended.
     pub fn give_back(&self) {
         if let Stage::Done(memory, _) = &mut *self.desk.stage.lock() {
             *memory = WriteBatch::new();
         }
     }
 
-    /// Waits until reads find the batch. One that fails behind the log has ended the engine's handle, which tells whoever writes next; what
-    /// the log has is there when the data are opened again.
+    /// Waits until reads find the batch. A batch that fails after it was logged has ended the engine's handle, which tells the next writer;
+    /// the logged batch is there when the data are opened again.
     pub fn end(&self) {
         drop(self.desk.wait(Stage::is_underway));
     }

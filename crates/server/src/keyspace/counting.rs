@@ -1,7 +1,7 @@
-//! Places in a range of elements whose number is known, counted from the nearer end.
+//! Positions in a range of elements whose number is known, counted from the nearer end.
 //!
-//! Which place an element has cannot be stored without rewriting it for every element behind. So it is counted, from both ends in turns or
-//! from the one that is known to be nearer. Where that takes long and is asked for often, `ranks` knows places on the way.
+//! Positions cannot be stored without rewriting them for every element behind a change. So they are counted, from both ends in turns or
+//! from the end that is known to be nearer. Where that would take long and happens often, `ranks` knows positions in between.
 
 use super::Keyspace;
 use super::error::Result;
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 pub(super) const STRIDE: u64 = if cfg!(test) { 16 } else { 512 };
 
 impl Keyspace {
-    /// Counts up to `most` elements, at least one, and takes them from the bounds.
+    /// Counts up to `most` elements, at least one, and removes them from the bounds.
     pub(super) fn pass(&self, bounds: &mut Bounds, direction: Direction, most: u64) -> Result<u64> {
         let (mut passed, mut last) = (0, Vec::new());
         self.turn.walk(Room::Elements, bounds, direction, &mut |place, _| {
@@ -33,7 +33,7 @@ impl Keyspace {
         Ok(passed)
     }
 
-    /// How many elements of `whole`, which has `total`, come before a place.
+    /// Number of elements of `whole`, which has `total`, that come before a place.
     pub(super) fn count_before(&self, whole: &Bounds, place: &[u8], total: u64) -> Result<u64> {
         let mut before = (whole.0.clone(), place.to_vec());
         let mut behind = (place.to_vec(), whole.1.clone());
@@ -63,7 +63,7 @@ impl Keyspace {
         Ok((high < STRIDE).then(|| total.saturating_sub(high)))
     }
 
-    /// The element of `whole`, which has `total`, that so many others come before.
+    /// The element at a position in `whole`, which has `total` elements.
     pub(super) fn place_at(&self, whole: &Bounds, position: u64, total: u64) -> Result<Option<Vec<u8>>> {
         let Some(from_end) = total.checked_sub(1).and_then(|last| last.checked_sub(position)) else { return Ok(None) };
         let (direction, skip) = if position <= from_end { (Direction::Forward, position) } else { (Direction::Backward, from_end) };

@@ -1,39 +1,39 @@
-//! Changes of entries that are written instead of the entries: to change a field of a hash that takes 8 KiB costs a few bytes.
+//! Changes of entries, written instead of the entries: changing a field of a hash of 8 KiB costs a few bytes.
 //!
-//! An operand of the engine's merge operator is a series of steps; each is what stands before the body of the entry from then on, and the
-//! splices of the body, both with their length before them as a varint. A splice is where it begins, how many bytes go, and, with their
-//! length, the bytes that come; numbers are varints.
+//! An operand of the engine's merge operator is a series of steps. A step is the new bytes before the entry's body, and the splices of the
+//! body, both with their length before them as a varint. A splice is its offset, the number of removed bytes, and, with their length, the
+//! inserted bytes; numbers are varints.
 
 use super::entry::Head;
 use sinterdb::internal::coding::{Decoder, put_bytes, put_varint};
 use sinterdb::operator::MergeOperator;
 use std::ops::Range;
 
-/// Entries of fewer bytes are written whole: tests have both.
+/// Entries of fewer bytes are written whole. Tests have both sorts.
 pub(super) const DELTAS_FROM: usize = if cfg!(test) { 64 } else { 128 };
-/// An entry is written whole again once its changes would take more than so many times its bytes. A byte of a change then costs one and a
-/// half bytes of writes, in entries of up to `MOST / TIMES` bytes.
+/// An entry is written whole again once its changes would take more than so many times its bytes. A changed byte then costs one and a half
+/// bytes of writes, in entries of up to `MOST / TIMES` bytes.
 const TIMES: u64 = 2;
 /// Bytes of the changes of an entry, at most: a read merges all of them.
 const MOST: u64 = 16 << 10;
 /// Bytes of a step without its splices, at most.
 const STEP: usize = 40;
 
-/// Bytes of all changes since the entry was written whole: `before` and the new `splices`. `None`: the entry has to be written whole now.
+/// Bytes of all changes since the entry was written whole: `before` plus the new `splices`. `None`: the entry has to be written whole now.
 pub(super) fn deltas(before: u64, body: &[u8], splices: &[u8]) -> Option<u64> {
     let deltas = before.saturating_add((splices.len() + STEP) as u64);
     let most = (body.len() as u64).saturating_mul(TIMES).min(MOST);
     (body.len() >= DELTAS_FROM && deltas <= most).then_some(deltas)
 }
 
-/// Adds a splice to others.
+/// Appends a splice.
 pub(super) fn put_splice(out: &mut Vec<u8>, range: Range<usize>, new: &[u8]) {
     put_varint(out, range.start as u64);
     put_varint(out, range.len() as u64);
     put_bytes(out, new);
 }
 
-/// A step, which may stand behind others.
+/// Encodes a step, which may be appended to others.
 pub(super) fn step(head: &[u8], splices: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(STEP + splices.len());
     put_bytes(&mut out, head);
@@ -41,7 +41,7 @@ pub(super) fn step(head: &[u8], splices: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Does what splices say; `None`: they are not for this body.
+/// Applies splices to a body; `None`: they do not fit it.
 fn apply(body: &mut Vec<u8>, splices: &[u8]) -> Option<()> {
     let mut from = Decoder::new(splices);
     while !from.is_empty() {
@@ -53,7 +53,7 @@ fn apply(body: &mut Vec<u8>, splices: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Puts entries and their changes together.
+/// The merge operator, which applies changes to entries.
 #[derive(Debug)]
 pub(super) struct Deltas;
 

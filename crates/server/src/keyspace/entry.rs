@@ -3,13 +3,13 @@
 //! The head byte has the type in its low four bits, the [`Form`] in the next three, and 0x80 if a deadline follows (unix milliseconds,
 //! little-endian). A string's body is the string.
 //!
-//! An inline collection, of form 1, has three varints: flags, of which none is known yet (a deadline for each field is to be one), bytes of
-//! the changes since the entry was written whole (`delta`), and how many elements there are. Its body are the elements (`inline`). A set
-//! of integers that is in their order is of a type of its own here.
+//! An inline collection, of form 1, has three varints: flags, of which none is defined yet (one for deadlines of fields is planned), bytes
+//! of the changes since the entry was written whole (`delta`), and the number of elements. Its body is the elements (`inline`). An ordered
+//! set of integers has a type of its own here.
 //!
-//! Of forms 0 and 2, a collection's body is its id and its number of elements, as varints; a list's has the index of its first item behind
-//! them, and a stream's, which is always of form 0, what [`StreamHead`] has, as varints. A string in pieces is of a type of its own here:
-//! its body is the id of its pieces and its length, as varints.
+//! In forms 0 and 2, a collection's body is its id and its number of elements, as varints; a list adds the index of its first item, and a
+//! stream, which is always of form 0, the fields of [`StreamHead`], as varints. A string in pieces has a type of its own here: its body is
+//! the id of its pieces and its length, as varints.
 
 use super::entry_id::EntryId;
 use super::error::{Error, Result};
@@ -31,7 +31,7 @@ pub(super) const LIST_MIDDLE: u64 = 1 << 63;
 const UNREADABLE: Error = Error::Damaged("its entry cannot be read");
 const NEWER: Error = Error::Damaged("its entry has a flag that this program does not know");
 
-/// The type of what a key holds.
+/// Type of the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -105,9 +105,9 @@ pub struct StreamHead {
     pub first: EntryId,
     /// The largest id that was given to an entry, or that was set.
     pub last: EntryId,
-    /// The largest id of an entry that was deleted by itself, not by a trim.
+    /// The largest id of an entry that was deleted, not counting trims.
     pub max_deleted: EntryId,
-    /// Entries that were ever added.
+    /// Number of entries that were ever added.
     pub added: u64,
 }
 
@@ -127,7 +127,7 @@ impl StreamHead {
     }
 }
 
-/// All that is known of a key without its elements, or without the value of a string.
+/// Everything known of a key except its elements, or the value of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Type of the value.
@@ -136,7 +136,7 @@ pub struct Head {
     pub form: Form,
     /// Deadline of the key, unix milliseconds.
     pub deadline: Option<u64>,
-    /// The collection's id, never used again for another; 0 for an inline one, and for a string, unless it lies in pieces.
+    /// Id of the collection or of the pieces of a string, never used again; 0 for an inline collection and for a string in its entry.
     pub(super) id: u64,
     /// Bytes of the changes to an inline collection since its entry was written whole.
     pub(super) deltas: u64,
@@ -158,12 +158,12 @@ impl Head {
         Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
     }
 
-    /// The elements lie in the entry.
+    /// Whether the elements lie in the entry.
     pub fn is_inline(&self) -> bool {
         matches!(self.form, Form::Inline | Form::Integers)
     }
 
-    /// A string of which parts were changed.
+    /// Whether the value is a string in pieces.
     pub fn is_in_pieces(&self) -> bool {
         self.kind == Kind::String && self.id != 0
     }
@@ -173,19 +173,19 @@ impl Head {
         self.id == id
     }
 
-    /// A collection that has lost its last element, and is gone for that: a stream stays, with its last id and its groups.
+    /// Whether the collection has lost its last element and so is to be removed: a stream stays, with its last id and its groups.
     pub(super) fn is_gone(&self) -> bool {
         self.count == 0 && self.kind != Kind::Stream
     }
 
-    /// The bytes of an entry; `body` is the value of a string, or the elements of an inline collection.
+    /// Encodes an entry; `body` is the value of a string, or the elements of an inline collection.
     pub(super) fn encode(&self, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(24 + body.len());
         self.put(&mut out, body);
         out
     }
 
-    /// [`Head::encode`] behind what is in `out`.
+    /// Appends [`Head::encode`] to `out`.
     pub(super) fn put(&self, out: &mut Vec<u8>, body: &[u8]) {
         let (kind, form) = match self.form {
             Form::Plain if self.is_in_pieces() => (PIECES, 0),
@@ -217,7 +217,7 @@ impl Head {
         }
     }
 
-    /// Reads an entry; with it goes where a string's value or the elements of an inline collection start.
+    /// Decodes an entry; also returns the offset at which the string or the elements of an inline collection start.
     pub(super) fn decode(entry: &[u8]) -> Result<(Head, usize)> {
         Self::read(entry).ok_or(UNREADABLE)?
     }

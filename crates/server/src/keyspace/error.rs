@@ -15,19 +15,19 @@ pub enum Error {
     /// A stored value that this version cannot have written.
     #[error("ERR the stored value of a key is damaged: {0}")]
     Damaged(&'static str),
-    /// The store was written by a version that keeps keys in another way.
+    /// The store was written by a version with another format.
     #[error("the data are in format {0}, and this program knows format {1}")]
     Format(u64, u64),
-    /// All keys were being replaced, and the process or the machine has ended before the new ones were whole.
+    /// The process or the machine stopped while an import was replacing all keys.
     #[error("an import has not finished; run it again, or drop what it has left with: sinter import --abandon")]
     Unfinished,
-    /// A log that is kept beside the engine's.
+    /// The log beside the engine's failed.
     #[error("ERR the append-only file: {0}")]
     Beside(String),
-    /// Some of a long value was written in a batch that failed.
+    /// A part of a long value was written in a batch that failed.
     #[error("MISCONF Nothing was written: a part of the value could not be")]
     Lost,
-    /// The engine.
+    /// The engine failed.
     #[error("ERR {0}")]
     Engine(#[from] sinterdb::Error),
 }

@@ -1,4 +1,4 @@
-//! How many bytes a key takes.
+//! Estimates of the bytes that a key takes.
 
 use super::Keyspace;
 use super::entry::Kind;
@@ -8,8 +8,8 @@ use super::turn::Direction;
 use std::ops::ControlFlow;
 
 impl Keyspace {
-    /// Bytes that are kept for a key and its content, before compression: its entry, and the mean of so many elements for each of them.
-    /// `None`: there is no such key.
+    /// Bytes of a key and its value before compression: its entry, plus for each element the mean of `samples` elements. `None`: there is
+    /// no such key.
     pub fn estimate(&mut self, db: usize, key: &[u8], samples: u64) -> Result<Option<u64>> {
         let Some(head) = self.find(db, key)? else { return Ok(None) };
         self.complete()?;
@@ -28,9 +28,9 @@ impl Keyspace {
             ControlFlow::Continue(())
         })?;
         let elements = match head.kind {
-            // All were seen.
+            // All elements were seen.
             _ if seen < samples => seen,
-            // They are kept twice: by name and by score.
+            // Members are stored twice: by name and by score.
             Kind::SortedSet => head.count.saturating_mul(2),
             Kind::String => head.count.div_ceil(layout::PIECE as u64),
             _ => head.count,

@@ -1,8 +1,8 @@
-//! Groups of a stream: who has been given which entries, and has not acknowledged them.
+//! Groups of a stream: the entries delivered to their consumers and not acknowledged yet.
 //!
-//! An entry that was delivered is *pending*: it stands once among those of its group by id, with its consumer, and once among those of its
-//! consumer. Both counts are exact. A group that is changed is opened, like a collection: what changes in it and in its consumers is kept
-//! in the [`GroupEdit`] and written once.
+//! A delivered entry is *pending*: it is stored once among its group's pending entries by id, with its consumer, and once among its
+//! consumer's. Both counts are exact. A group is opened to be changed, like a collection: changes to it and to its consumers are kept in
+//! the [`GroupEdit`] and written once.
 
 use super::changes::Change;
 use super::entry::Head;
@@ -24,22 +24,22 @@ pub struct Group {
     place: GroupPlace,
     /// The id up to which entries were delivered.
     pub last: EntryId,
-    /// How many entries of the stream come up to there, those included that are gone; `None`: that cannot be told.
+    /// Number of the stream's entries up to `last`, deleted ones included; `None`: unknown.
     pub read: Option<u64>,
-    /// Entries that are pending.
+    /// Number of pending entries.
     pub pending: u64,
-    /// Consumers.
+    /// Number of consumers.
     pub consumers: u64,
 }
 
 /// A consumer of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
-    /// Unlike all others in the group.
+    /// Name of the consumer, unique in the group.
     pub name: Vec<u8>,
-    /// When it last asked for something, unix milliseconds.
+    /// When the consumer last asked for something, unix milliseconds.
     pub seen: u64,
-    /// Entries that it has pending.
+    /// Number of the consumer's pending entries.
     pub pending: u64,
 }
 
@@ -48,13 +48,13 @@ pub struct Consumer {
 pub struct Pending {
     /// The number of the consumer.
     pub consumer: u64,
-    /// When it was delivered last, unix milliseconds.
+    /// When the entry was delivered last, unix milliseconds.
     pub delivered: u64,
-    /// How often it was delivered.
+    /// Number of deliveries of the entry.
     pub deliveries: u64,
 }
 
-/// A group that is being changed. [`Keyspace::finish_group`] writes what became of it.
+/// A group that is being changed. [`Keyspace::finish_group`] writes the changes.
 #[derive(Debug)]
 #[must_use = "what was changed must be finished"]
 pub struct GroupEdit<'n> {
@@ -66,13 +66,13 @@ pub struct GroupEdit<'n> {
     pub group: Group,
     /// Consumers that have changed, by number.
     consumers: BTreeMap<u64, Consumer>,
-    /// Consumers that were made and pending entries that have changed, if that is traced.
+    /// New consumers and changed pending entries, if changes are traced.
     pub(super) made: Vec<Vec<u8>>,
     pub(super) touched: Vec<EntryId>,
 }
 
-/// A group that is being put in as it was elsewhere: first its pending entries, then its consumers, each followed by those that it has. The
-/// stream does not have the group before [`Keyspace::finish_new_group`].
+/// A group that is being restored from elsewhere: first its pending entries, then its consumers, each followed by its own pending entries.
+/// The stream does not have the group before [`Keyspace::finish_new_group`].
 #[derive(Debug)]
 #[must_use = "what was put in must be finished"]
 pub struct NewGroup {
@@ -80,24 +80,24 @@ pub struct NewGroup {
     group: Group,
     /// The consumer that was added last.
     consumer: Option<(u64, Consumer)>,
-    /// Pending entries that no consumer has yet.
+    /// Number of pending entries without a consumer so far.
     unowned: u64,
 }
 
-/// The number of no consumer: of pending entries that nobody has yet.
+/// Consumer number of pending entries that no consumer has yet.
 const NOBODY: u64 = 0;
 
 /// Callback of a walk over pending entries, called for each of them.
 type VisitPending<'a> = dyn FnMut(EntryId, Pending) -> ControlFlow<()> + 'a;
 
 impl Head {
-    /// An entry from `id` on may have been deleted by itself.
+    /// Whether an entry from `id` on may have been deleted other than by a trim.
     fn has_gap_from(&self, id: EntryId) -> bool {
         let deleted = self.stream.max_deleted;
         self.count > 0 && deleted != EntryId::MIN && self.stream.first <= deleted && id <= deleted
     }
 
-    /// How many entries were added up to `id`, those included that are gone, where that can be told.
+    /// Number of entries added up to `id`, deleted ones included; `None`: unknown.
     pub fn added_up_to(&self, id: EntryId) -> Option<u64> {
         let stream = &self.stream;
         if stream.added == 0 || id == stream.last || self.count == 0 && id < stream.last {
@@ -110,7 +110,7 @@ impl Head {
         Some(stream.added.wrapping_sub(self.count).wrapping_add(u64::from(id == stream.first)))
     }
 
-    /// How many entries are yet to be delivered to a group, where that can be told.
+    /// Number of entries yet to be delivered to a group; `None`: unknown.
     pub fn lag(&self, group: &Group) -> Option<i64> {
         let known = group.read.filter(|_| !self.has_gap_from(group.last));
         let read = if self.stream.added == 0 { Some(0) } else { known.or_else(|| self.added_up_to(group.last)) };
@@ -120,7 +120,7 @@ impl Head {
 }
 
 impl Group {
-    /// An entry is delivered.
+    /// Advances the group to an entry that was delivered.
     pub fn advance(&mut self, head: &Head, id: EntryId) {
         if id <= self.last {
             return;
@@ -279,7 +279,7 @@ impl Keyspace {
     }
 }
 
-/// Putting groups in.
+/// Restoring groups.
 impl Keyspace {
     /// Begins a group; `None`: there is one of this name.
     pub fn new_group(&mut self, head: &Head, name: &[u8], last: EntryId, read: Option<u64>) -> Result<Option<NewGroup>> {
@@ -290,7 +290,7 @@ impl Keyspace {
         Ok(Some(NewGroup { name: name.to_vec(), group, consumer: None, unowned: 0 }))
     }
 
-    /// Adds a pending entry, which the group does not have.
+    /// Adds a pending entry, which the group does not have yet.
     pub fn add_pending(&mut self, new: &mut NewGroup, id: EntryId, delivered: u64, deliveries: u64) {
         let pending = Pending { consumer: NOBODY, delivered, deliveries };
         self.turn.put(Room::Elements, layout::pending_key(new.group.place, id), pending.encode());
@@ -310,7 +310,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Gives a pending entry to the consumer that was added last; false: there is none that could be given.
+    /// Gives a pending entry to the consumer added last; false: the entry is not pending or has a consumer.
     pub fn own_pending(&mut self, new: &mut NewGroup, id: EntryId) -> Result<bool> {
         let found = self.pending(&new.group, id)?.filter(|pending| pending.consumer == NOBODY);
         let (Some(pending), Some((number, consumer))) = (found, &mut new.consumer) else { return Ok(false) };
@@ -328,7 +328,7 @@ impl Keyspace {
         }
     }
 
-    /// Gives the group to its stream; false, and nothing is done: it has pending entries that no consumer has.
+    /// Gives the group to its stream; false, and nothing is done: it has pending entries without a consumer.
     pub fn finish_new_group(&mut self, mut new: NewGroup) -> bool {
         self.put_new_consumer(&mut new);
         let is_whole = new.unowned == 0;
@@ -338,7 +338,7 @@ impl Keyspace {
         is_whole
     }
 
-    /// Gives a consumer its number.
+    /// Assigns a number to a new consumer.
     fn put_consumer_name(&mut self, group: &Group, name: &[u8]) -> u64 {
         let number = self.new_id();
         let mut value = Vec::with_capacity(7);
@@ -356,12 +356,13 @@ impl Keyspace {
         self.turn.put(Room::Elements, layout::group_key(head.id, name), group.encode());
     }
 
-    /// Removes a group and all that belongs to it. That is a change of the key: who waits for what the group gets must hear of it.
+    /// Removes a group and everything that belongs to it. Counts as a change of the key: clients that wait for the group's entries must
+    /// hear of it.
     pub fn remove_group(&mut self, (db, key): (usize, &[u8]), name: &[u8], group: &Group) -> Result<()> {
         self.touch(db, key);
         self.turn.delete(Room::Elements, layout::group_key(group.place.0, name));
         let whole = layout::all_grouped(group.place);
-        // Pending entries and consumers stand twice each.
+        // Pending entries and consumers are stored twice each.
         if group.pending.saturating_add(group.consumers).saturating_mul(2) > RANGE_FROM {
             self.turn.clear(Room::Elements, whole);
             return Ok(());
@@ -391,7 +392,7 @@ impl Keyspace {
         }
     }
 
-    /// A consumer that is about to change.
+    /// Loads a consumer that is about to change.
     fn change<'e>(&self, edit: &'e mut GroupEdit, number: u64) -> Result<&'e mut Consumer> {
         let consumer = match edit.consumers.remove(&number) {
             Some(consumer) => consumer,
@@ -420,14 +421,14 @@ impl Keyspace {
         Ok(is_new)
     }
 
-    /// The number of a consumer that asks for something; it is made if there is none.
+    /// The number of a consumer that asks for something, creating it if there is none.
     pub fn see_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> Result<u64> {
         let Some(number) = self.consumer_number(&edit.group, name)? else { return Ok(self.add_consumer(edit, name)) };
         self.change(edit, number)?.seen = self.now;
         Ok(number)
     }
 
-    /// Removes a consumer with all that it has pending; says how many entries these were. `None`: there is none of this name.
+    /// Removes a consumer with its pending entries, and returns their number. `None`: there is no consumer of this name.
     pub fn remove_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> Result<Option<u64>> {
         let Some(number) = self.consumer_number(&edit.group, name)? else { return Ok(None) };
         let place = edit.group.place;
@@ -446,7 +447,7 @@ impl Keyspace {
         Ok(Some(count))
     }
 
-    /// Makes an entry pending, or changes how it is; `old` is how it was.
+    /// Makes an entry pending, or changes it; `old` is its present state.
     pub fn set_pending(&mut self, edit: &mut GroupEdit, id: EntryId, old: Option<Pending>, new: Pending) -> Result<()> {
         if self.is_traced() {
             edit.touched.push(id);
@@ -473,7 +474,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Makes an entry not pending; `old` is how it was.
+    /// Makes an entry not pending; `old` is its present state.
     pub fn remove_pending(&mut self, edit: &mut GroupEdit, id: EntryId, old: Pending) -> Result<()> {
         if self.is_traced() {
             edit.touched.push(id);
