@@ -1,4 +1,4 @@
-//! Keys, whatever they hold.
+//! Operations on keys, whatever type of value they hold.
 
 use super::changes::Change;
 use super::cleaner;
@@ -12,10 +12,10 @@ use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 use std::ops::ControlFlow;
 
-/// Bytes that are kept for the next entry after a string was put together from its pieces.
+/// Bytes of memory that the buffer of the entry keeps after a string was put together from its pieces.
 const KEPT: usize = 1 << 20;
 
-/// Keys that [`Keyspace::expect`] takes at once: what is loaded for so many stays in the caches until they are asked for.
+/// Largest number of keys for [`Keyspace::expect`]: as many as stay in the processor's caches until they are looked up.
 pub const EXPECTED_MAX: usize = 32;
 
 impl Keyspace {
@@ -40,7 +40,7 @@ impl Keyspace {
         Ok(Some(head))
     }
 
-    /// A hint that these keys will be looked for next, one by one, [`EXPECTED_MAX`] at most: their cache misses overlap then.
+    /// Hints that these keys, at most [`EXPECTED_MAX`], will be looked up next, one by one, so that their cache misses overlap.
     pub fn expect<'k>(&mut self, db: usize, keys: impl Iterator<Item = &'k [u8]>) {
         let (place, seed) = (self.counters.places.of(db), self.seed);
         let mut ends = [0; EXPECTED_MAX];
@@ -61,7 +61,7 @@ impl Keyspace {
         self.turn.expect(&mut entries[..count]);
     }
 
-    /// Makes the key's entry the one that is known, if it is not: many commands look, decide, and then write what has to look again.
+    /// Makes the key's entry the known one, if it is not: many commands look, decide, and then write, which looks again.
     pub(super) fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
@@ -87,7 +87,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Reads the string of the entry that is known, if that was not needed so far.
+    /// Reads the string of the known entry, if it was not needed so far.
     pub(super) fn complete(&mut self) -> Result<()> {
         if self.known.part == Some(Part::Start) {
             let part = self.turn.get_entry(&self.known.place, &mut self.entry, false)?;
@@ -121,14 +121,14 @@ impl Keyspace {
         Ok(if self.find_kind(db, key, Kind::String)?.is_some() { Some(self.found_value()?) } else { None })
     }
 
-    /// The value of the string that was found last.
+    /// The value of the string found last.
     pub fn found_value(&mut self) -> Result<&[u8]> {
         self.complete()?;
         self.join()?;
         Ok(self.entry.get(self.string_at..).unwrap_or_default())
     }
 
-    /// Sets a string, whatever the key held before.
+    /// Sets a string, whatever the key holds.
     pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
         if (LONG as u64..=LONGEST_STRING).contains(&(value.len() as u64)) {
             return self.set_long(db, key, value, deadline);
@@ -138,7 +138,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes a key, whatever it holds, at the same cost.
+    /// Removes a key, whatever it holds, at a cost that does not depend on its size.
     pub fn remove(&mut self, db: usize, key: &[u8]) -> Result<bool> {
         let found = self.find(db, key)?;
         if let Some(head) = &found {
@@ -147,11 +147,11 @@ impl Keyspace {
         Ok(found.is_some())
     }
 
-    /// Changes when a key ends; `None`: never. False: there is no such key.
+    /// Sets or removes (`None`) the deadline of a key. False: there is no such key.
     pub fn set_deadline(&mut self, db: usize, key: &[u8], deadline: Option<u64>) -> Result<bool> {
         let Some(old) = self.find(db, key)? else { return Ok(false) };
         let string = self.body(&old)?;
-        // Of what is inline nothing but the head changes.
+        // Only the head of an inline collection changes.
         self.put(db, key, Some(&old), &Head { deadline, ..old }, &string, Some(b""));
         self.changed(db, key, Change::Changed);
         Ok(true)
@@ -166,7 +166,7 @@ impl Keyspace {
         Ok(self.entry.get(self.string_at..).unwrap_or_default().to_vec())
     }
 
-    /// Gives what a key holds, with its deadline, to another key, which loses what it held. Costs the same for any collection.
+    /// Moves a value with its deadline to another key, which loses its old value. Costs the same for any collection.
     pub fn rename(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
         let Some(head) = self.find(from.0, from.1)? else { return Ok(false) };
         if from == to {
@@ -179,7 +179,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Makes another key hold the same, with the same deadline; it loses what it held.
+    /// Copies a value with its deadline to another key, which loses its old value.
     pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
         let Some(head) = self.find(from.0, from.1)? else { return Ok(false) };
         let string = self.body(&head)?;
@@ -195,7 +195,7 @@ impl Keyspace {
 
     fn copy_elements(&mut self, from: u64, to: u64) -> Result<()> {
         let bounds = layout::elements(from);
-        // A copy of many elements does not push out of the cache what others need.
+        // A copy of many elements must not push other data out of the cache.
         let source = self.turn.of_now(Room::Elements, &bounds);
         source.walk(Room::Elements, &bounds, Direction::Forward, &mut |element, value| {
             self.turn.put(Room::Elements, layout::with_owner(element, to), value);
@@ -203,14 +203,14 @@ impl Keyspace {
         })
     }
 
-    /// Writes what a key holds from now on. `old` is what it held; `string` stands behind the new head.
+    /// Writes the new value of a key. `old` is the head of the old value; `string` is written behind the new head.
     pub(super) fn write(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, string: &[u8]) {
         self.put(db, key, old, new, string, None);
         self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
     }
 
-    /// Writes what a key holds from now on, of which nobody is told. `body` is a string, or the elements of an inline collection, and
-    /// `splices` what was done to those of the old one if that is known.
+    /// Writes the new value of a key without telling anybody. `body` is a string, or the elements of an inline collection, and `splices`
+    /// the changes to the old elements if they are known.
     pub(super) fn put(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: &Head, body: &[u8], splices: Option<&[u8]>) {
         let old_id = old.map_or(0, |old| old.id);
         if old.is_none() {
@@ -238,13 +238,13 @@ impl Keyspace {
         self.turn.change(&self.place, step, |out| new.put(out, body));
     }
 
-    /// Removes a key and what it holds.
+    /// Removes a key and its value.
     pub(super) fn erase(&mut self, db: usize, key: &[u8], old: &Head) {
         self.delete_elements(old);
         self.forget(db, key, old, Change::Removed);
     }
 
-    /// Removes a key, but not the elements of what it held.
+    /// Removes a key, but not the elements of its value.
     fn forget(&mut self, db: usize, key: &[u8], old: &Head, why: Change) {
         self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
         self.move_deadline(db, key, old.deadline, None);
@@ -252,7 +252,7 @@ impl Keyspace {
         self.changed(db, key, why);
     }
 
-    /// Removes what lies outside the entry of a key. It goes when compactions come by; the id 0 has nothing.
+    /// Deletes the elements or pieces of a value; compactions remove them. Id 0 has none.
     fn delete_elements(&mut self, of: &Head) {
         if of.id == 0 {
             return;
@@ -281,17 +281,17 @@ impl Keyspace {
         }
     }
 
-    /// Keys in a database, those included that have ended and were not yet removed.
+    /// Number of keys in a database, including keys whose deadline has passed and that were not removed yet.
     pub fn size(&self, db: usize) -> u64 {
         self.counters.keys[db]
     }
 
-    /// Keys in a database that have a deadline.
+    /// Number of keys in a database that have a deadline.
     pub fn deadlines(&self, db: usize) -> u64 {
         self.counters.deadlines[db]
     }
 
-    /// Removes all keys of a database. Costs little if the others are empty; else it looks at each key.
+    /// Removes all keys of a database. Cheap if the other databases are empty; else each key is looked at.
     pub fn clear(&mut self, db: usize) -> Result<()> {
         self.note_change_of_all();
         self.disturb(|place| place == db)?;
@@ -320,7 +320,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// All collections go.
+    /// Deletes the elements of all collections.
     pub(super) fn clear_elements(&mut self) {
         for bounds in self.elements_in_use() {
             self.turn.clear(Room::Elements, bounds);
@@ -329,7 +329,7 @@ impl Keyspace {
         self.all_deleted = true;
     }
 
-    /// Removes what the keys of a database have outside their entries.
+    /// Deletes the elements and pieces of the values of a database.
     fn delete_collections_of(&mut self, db: usize) -> Result<()> {
         let place_of = self.counters.places.of(db);
         let (mut next, end) = layout::entries(place_of, 0);
@@ -355,29 +355,30 @@ impl Keyspace {
         }
     }
 
-    /// Removes keys whose time has come, at most so many; says how many deadlines it has dealt with. Fewer than `most`: there are no more.
+    /// Removes at most `most` keys whose deadline has passed, and returns the number of deadlines dealt with. Fewer than `most`: no more
+    /// are due.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
-        // Most of the time nothing is due. A look costs what stands before the first deadline in a table, which may be a huge value.
+        // Most of the time nothing is due. A look reads everything before the first deadline in a table, which may be a huge value.
         let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.first_due) else { return Ok(0) };
         let due = self.chunk(Room::Keys, &self.generation().deadlines_within(self.first_due, before), Direction::Forward, most)?;
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
             let db = self.counters.places.database(of);
-            // Finding a key that has ended removes it, and its deadline with it.
+            // Finding a key whose deadline has passed removes the key and its deadline.
             let found = self.find(db, key)?;
             if found.is_some_and(|head| head.deadline != Some(deadline)) {
                 self.turn.delete(Room::Keys, place.clone());
             }
         }
         match due.last().and_then(|(place, _)| layout::split_expiry_key(place)) {
-            // All before the last one are gone, and need not be walked over again.
+            // All deadlines before the last one are removed, and need not be walked over again.
             Some((last, ..)) if due.len() >= most => self.first_due = last,
             _ => self.first_due = self.first_deadline(self.now)?,
         }
         Ok(due.len())
     }
 
-    /// The first deadline from a time on; the last time there is if there is none.
+    /// The first deadline from a time on; the largest possible time if there is none.
     fn first_deadline(&self, from: u64) -> Result<u64> {
         let mut first = None;
         self.turn.walk(Room::Keys, &self.generation().deadlines_within(from, u64::MAX), Direction::Forward, &mut |place, _| {
@@ -387,7 +388,7 @@ impl Keyspace {
         Ok(first.unwrap_or(u64::MAX))
     }
 
-    /// Whether a key that has not ended is there: reading needs no more.
+    /// Whether a key exists whose deadline has not passed, for commands that need no more.
     pub fn exists(&mut self, db: usize, key: &[u8]) -> Result<bool> {
         Ok(self.find(db, key)?.is_some())
     }
@@ -405,9 +406,9 @@ impl Keyspace {
         self.waits.touch(db, key);
     }
 
-    /// From now on, [`Keyspace::is_disturbed`] says whether the key was changed.
+    /// Watches a key: from now on, [`Keyspace::is_disturbed`] says whether it was changed.
     pub fn watch(&mut self, watcher: u64, db: usize, key: &[u8]) -> Result<()> {
-        // A key that has ended goes first: that is no change to the watcher.
+        // A key whose deadline has passed is removed first: its removal is no change to the watcher.
         self.find(db, key)?;
         self.watches.add(watcher, db, key);
         Ok(())
@@ -418,7 +419,7 @@ impl Keyspace {
         self.watches.remove(watcher);
     }
 
-    /// A watched key was changed, or has ended.
+    /// Whether a watched key was changed, or its deadline has passed.
     pub fn is_disturbed(&mut self, watcher: u64) -> Result<bool> {
         for (db, key) in self.watches.of(watcher) {
             self.find(db, &key)?;
@@ -426,7 +427,7 @@ impl Keyspace {
         Ok(self.watches.is_disturbed(watcher))
     }
 
-    /// A watched key was changed; one that has ended since nobody looked does not count.
+    /// Whether a watched key was changed; a deadline that has passed unnoticed does not count.
     pub fn was_disturbed(&self, watcher: u64) -> bool {
         self.watches.is_disturbed(watcher)
     }
@@ -436,13 +437,13 @@ impl Keyspace {
         let mut all = self.watches.all();
         all.extend(self.waits.all());
         all.retain(|(db, _)| concerns(*db));
-        // In an order that does not change from start to start.
+        // Sorted, so that the order does not change from start to start.
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// Keys of these databases that exist are about to go.
+    /// Disturbs the watchers of existing keys in these databases, which are about to be removed.
     pub(super) fn disturb(&mut self, concerns: impl Fn(usize) -> bool) -> Result<()> {
         for (db, key) in self.looked_at(concerns) {
             if self.exists(db, &key)? {
@@ -452,14 +453,14 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Gives the keys of two databases to each other. Costs what the keys do that are watched or waited for in them.
+    /// Swaps the keys of two databases. Costs as much as the keys in them that are watched or waited for.
     pub fn swap(&mut self, a: usize, b: usize) -> Result<()> {
         if a == b {
             return Ok(());
         }
         self.note_change_of_all();
         for (db, key) in self.looked_at(|db| db == a || db == b) {
-            // It goes, or comes, or both.
+            // The key disappears, or appears, or both.
             if self.exists(a, &key)? || self.exists(b, &key)? {
                 self.touch(db, &key);
             }

@@ -1,6 +1,6 @@
 //! Engine keys of keys, elements and settings (docs/decisions/0020).
 //!
-//! Family `default` (room [`Room::Keys`]):
+//! Family `default` ([`Room::Keys`]):
 //!
 //! ```text
 //! database 0x00..0x1f | hash of the key, 7 bytes | key      what the key holds: `entry`
@@ -34,37 +34,36 @@
 //! * Part 7, `number, 4 bytes`: a piece of a string: [`PIECE`] bytes of it from its number times as many on, without zeros at the end. One
 //!   that is not there is zeros.
 //!
-//! Numbers of groups and consumers come from the same source as ids of collections, so none is used again: what a group has is one range,
-//! and a name that comes again finds nothing of what had it before.
+//! Numbers of groups and consumers come from the source of the ids of collections, so none is used again: the entries of a group are one
+//! range, and a new group or consumer with an old name finds nothing of the old one.
 //!
-//! Keys and members come in the order of their hashes, which have a secret seed. So a scan's cursor is the start of a hash (`scans`): it
-//! needs no memory on the server and stays right whatever is added and removed meanwhile. And the first eight bytes, by which the engine's
-//! trees are searched, differ from key to key. Nothing is cut from a key, so a byte in it can be anything: what is of fixed length comes
-//! first.
+//! Keys and members are ordered by their hashes, which have a secret seed. So a scan's cursor is the start of a hash (`scans`): it needs no
+//! memory on the server and stays right whatever is added and removed meanwhile. And the first eight bytes, by which the engine's trees are
+//! searched, differ from key to key. Nothing is cut from a key, and a key may contain any byte: parts of fixed length come first.
 
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
 use sinterdb::MAX_KEY;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Databases that `SELECT` knows.
+/// Number of databases that `SELECT` accepts.
 pub const DATABASES: usize = 16;
 /// Bytes of a hash in a key.
 const HASH: usize = 7;
 /// Bytes of a collection's id.
 const ID: usize = 6;
-/// Bytes of a piece of a string: what a changed bit of a long one costs. Tests have strings of many.
+/// Bytes of a piece of a string: the cost of changing one bit of a long string. Tests have strings of many pieces.
 pub(super) const PIECE: usize = if cfg!(test) { 16 } else { 1 << 10 };
 /// The largest id.
 pub(super) const ID_MAX: u64 = (1 << 48) - 1;
 /// The largest hash.
 pub(super) const HASH_MAX: u64 = (1 << 56) - 1;
-/// Longest key or member, bytes; what stands before it in the engine's key takes the rest.
+/// Longest key or member, bytes; the bytes before it in the engine's key take the rest.
 const NAME_MAX: usize = MAX_KEY - 64;
 
 /// Generations of places.
 const GENERATIONS: usize = 2;
-/// Deadlines of the first generation; those of the second come behind.
+/// Prefix of deadlines of the first generation; the prefix of the second follows.
 const EXPIRY: u8 = 0x20;
 const SETTING: u8 = 0x30;
 
@@ -78,7 +77,7 @@ const GROUP: u8 = 5;
 const GROUPED: u8 = 6;
 const PIECE_OF_STRING: u8 = 7;
 
-/// Kinds of what belongs to a group of a stream.
+/// Kinds of entries of a group of a stream.
 const CONSUMER_NAME: u8 = 0;
 const CONSUMER: u8 = 1;
 const PENDING: u8 = 2;
@@ -109,15 +108,12 @@ pub fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > NAME_MAX { Err(Error::TooLong("a key")) } else { Ok(()) }
 }
 
-/// Refuses a member or field that the engine could not keep. Commands that add many ask for all of them first.
-///
-/// # Errors
-/// [`Error::TooLong`].
+/// Refuses a member or field that the engine could not keep. Commands that add many members check all of them first.
 pub fn check_member(member: &[u8]) -> Result<()> {
     if member.len() > NAME_MAX { Err(Error::TooLong("a member of a collection")) } else { Ok(()) }
 }
 
-/// A database as the engine's keys have it. Only [`Places`] knows which one the number of a `SELECT` means.
+/// Byte of a database in engine keys. [`Places`] maps the numbers of `SELECT` to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(u8);
 
@@ -140,7 +136,7 @@ impl Generation {
         self.0 * DATABASES as u8
     }
 
-    /// The places that this generation lacks.
+    /// The other generation, with the places that this one lacks.
     pub fn other(self) -> Generation {
         Generation(1 - self.0)
     }
@@ -203,7 +199,7 @@ impl Places {
         &self.0
     }
 
-    /// Reads [`Places::bytes`]: each place of a generation once.
+    /// Decodes [`Places::bytes`]: each place of a generation once.
     pub fn read(bytes: &[u8]) -> Option<Places> {
         let places = Places(bytes.try_into().ok()?);
         let generation = Place::read(*places.0.first()?)?.generation();
@@ -242,7 +238,7 @@ pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An [`entry_key`] behind what is in `out`.
+/// Appends an [`entry_key`] to `out`.
 pub(super) fn put_entry_key(out: &mut Vec<u8>, seed: u64, place: Place, key: &[u8]) {
     out.push(place.0);
     put_hash(out, hash(seed, key));
@@ -254,7 +250,7 @@ pub(super) fn split_entry_key(entry: &[u8]) -> Option<(u64, &[u8])> {
     split_hashed(entry.get(1..)?)
 }
 
-/// Two numbers that tell an [`entry_key`] from others, spread as its hash is; `None`: it is none.
+/// Two numbers that distinguish an [`entry_key`] from others, as evenly spread as its hash; `None`: this is no such key.
 pub(super) fn marks(entry: &[u8]) -> Option<(u32, u32)> {
     let [place, a, b, c, d, e, f, g] = *entry.first_chunk::<8>()?;
     let of_place = u32::from(place).wrapping_mul(0x9e37_79b9);
@@ -275,7 +271,7 @@ pub(super) fn entries(place: Place, from: u64) -> Bounds {
     (lower, vec![place.0 + 1])
 }
 
-/// A key's place among those that end at the same time, unix milliseconds.
+/// Engine key of a deadline, unix milliseconds; deadlines order by time.
 pub(super) fn expiry_key(deadline: u64, place: Place, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(10 + key.len());
     out.push(EXPIRY + place.generation().0);
@@ -292,7 +288,7 @@ pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, Place, &[u8])> {
     Some((u64::from_be_bytes(*deadline), Place::read(*place)?, key))
 }
 
-/// A setting of the keyspace.
+/// Engine key of a setting of the keyspace.
 pub(super) fn setting_key(name: &[u8]) -> Vec<u8> {
     [&[SETTING], name].concat()
 }
@@ -309,12 +305,12 @@ fn part(id: u64, part: u8, more: usize) -> Vec<u8> {
     out
 }
 
-/// The entry that says that a collection exists.
+/// Engine key of the entry that says that a collection exists.
 pub(super) fn exists_key(id: u64) -> Vec<u8> {
     part(id, EXISTS, 0)
 }
 
-/// The collection that an element belongs to, and whether it is the entry that says that it exists.
+/// Id of the collection that an element belongs to, and whether the element is the entry that says that the collection exists.
 pub(super) fn owner(element: &[u8]) -> Option<(u64, bool)> {
     let (id, rest) = element.split_at_checked(ID)?;
     let mut bytes = [0u8; 8];
@@ -325,7 +321,7 @@ pub(super) fn owner(element: &[u8]) -> Option<(u64, bool)> {
 /// Ids of collections: the first one, and the first one behind them.
 pub(super) type Ids = std::ops::Range<u64>;
 
-/// All elements of the collections that have such an id.
+/// All elements of the collections with these ids.
 pub(super) fn elements_of(ids: &Ids) -> Bounds {
     let at = |id: u64| {
         let mut bytes = Vec::with_capacity(ID + 1);
@@ -349,7 +345,7 @@ pub(super) fn with_owner(element: &[u8], id: u64) -> Vec<u8> {
     out
 }
 
-/// A member of a set, field of a hash, or member of a sorted set.
+/// Engine key of a member of a set, field of a hash, or member of a sorted set.
 pub(super) fn member_key(id: u64, seed: u64, member: &[u8]) -> Vec<u8> {
     hashed_key(id, hash(seed, member), member)
 }
@@ -376,7 +372,7 @@ pub(super) fn members(id: u64, from: u64) -> Bounds {
     (lower, end)
 }
 
-/// An item of a list.
+/// Engine key of an item of a list.
 pub(super) fn item_key(id: u64, index: u64) -> Vec<u8> {
     let mut out = part(id, ITEM, 8);
     out.extend_from_slice(&index.to_be_bytes());
@@ -388,7 +384,7 @@ pub(super) fn items(id: u64, from: u64, to: u64) -> Bounds {
     (item_key(id, from), item_key(id, to))
 }
 
-/// A piece of a string.
+/// Engine key of a piece of a string.
 pub(super) fn piece_key(id: u64, index: u64) -> Vec<u8> {
     let mut out = part(id, PIECE_OF_STRING, 4);
     out.extend_from_slice(&u32::try_from(index).unwrap_or(u32::MAX).to_be_bytes());
@@ -401,7 +397,7 @@ pub(super) fn piece_start(element: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(index)) * PIECE as u64)
 }
 
-/// The pieces that have the bytes of a string from one place up to another.
+/// The pieces that hold the bytes of a string from one offset up to another.
 pub(super) fn pieces(id: u64, from: u64, to: u64) -> Bounds {
     (piece_key(id, from / PIECE as u64), piece_key(id, to.div_ceil(PIECE as u64)))
 }
@@ -422,7 +418,7 @@ pub(super) fn score_of(order: u64) -> f64 {
     f64::from_bits(if order >> 63 == 1 { order & !(1 << 63) } else { !order })
 }
 
-/// A member of a sorted set, where its order has it.
+/// Engine key of a member of a sorted set in the order of scores.
 pub(super) fn score_key(id: u64, score: u64, member: &[u8]) -> Vec<u8> {
     let mut out = part(id, SCORE, 8 + member.len());
     out.extend_from_slice(&score.to_be_bytes());
@@ -441,7 +437,7 @@ pub(super) fn scores(id: u64) -> Bounds {
     below(part(id, SCORE, 0))
 }
 
-/// An entry of a stream.
+/// Engine key of an entry of a stream.
 pub(super) fn stream_key(id: u64, entry: EntryId) -> Vec<u8> {
     let mut out = part(id, ENTRY, ENTRY_ID + 1);
     out.extend_from_slice(&entry.bytes());
@@ -463,7 +459,7 @@ pub(super) fn stream_entries(id: u64, from: EntryId, to: EntryId) -> Bounds {
     up_to_entry(&part(id, ENTRY, 0), from, to)
 }
 
-/// A group of a stream.
+/// Engine key of a group of a stream.
 pub(super) fn group_key(id: u64, name: &[u8]) -> Vec<u8> {
     let mut out = part(id, GROUP, name.len());
     out.extend_from_slice(name);
@@ -490,7 +486,7 @@ fn grouped(group: GroupPlace, kind: u8, more: usize) -> Vec<u8> {
     out
 }
 
-/// All that belongs to a group.
+/// All entries of a group.
 pub(super) fn all_grouped(group: GroupPlace) -> Bounds {
     (grouped(group, CONSUMER_NAME, 0), grouped(group, u8::MAX, 0))
 }
@@ -507,14 +503,14 @@ pub(super) fn consumer_names(group: GroupPlace) -> Bounds {
     below(grouped(group, CONSUMER_NAME, 0))
 }
 
-/// A consumer.
+/// Engine key of a consumer.
 pub(super) fn consumer_key(group: GroupPlace, consumer: u64) -> Vec<u8> {
     let mut out = grouped(group, CONSUMER, ID);
     put_id(&mut out, consumer);
     out
 }
 
-/// A pending entry of a group.
+/// Engine key of a pending entry of a group.
 pub(super) fn pending_key(group: GroupPlace, entry: EntryId) -> Vec<u8> {
     let mut out = grouped(group, PENDING, ENTRY_ID);
     out.extend_from_slice(&entry.bytes());
@@ -526,7 +522,7 @@ pub(super) fn pending(group: GroupPlace, from: EntryId, to: EntryId) -> Bounds {
     up_to_entry(&grouped(group, PENDING, 0), from, to)
 }
 
-/// A pending entry among those of its consumer.
+/// Engine key of a pending entry among its consumer's.
 pub(super) fn owned_key(group: GroupPlace, consumer: u64, entry: EntryId) -> Vec<u8> {
     let mut out = grouped(group, OWNED, ID + ENTRY_ID);
     put_id(&mut out, consumer);
@@ -682,7 +678,7 @@ mod tests {
         assert!(all_grouped((5, 8)).1 <= from && all_grouped((5, 10)).0 >= to);
     }
 
-    /// Different names never meet, also where one is the start of another.
+    /// Keys of different names differ, also where one name is the start of another.
     #[test]
     fn keys_are_unambiguous() {
         let names = [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"ab", b"\xff"];

@@ -1,7 +1,7 @@
 //! Lists: items at consecutive indexes, in a window that moves as both ends are pushed and popped.
 //!
-//! A *position* counts from the first item, an *index* is where the engine has an item of what is not inline. There both ends and any
-//! position cost the same, and what changes the middle moves the items of the shorter side by one.
+//! A *position* counts from the first item; an *index* is the number of an item in the engine, for lists that are not inline. Such a list
+//! gives access to any position at the same cost; a change in the middle moves the items of the shorter side by one.
 
 use super::collection::Collection;
 use super::entry::Head;
@@ -48,7 +48,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes so many items at an end, the outermost first.
+    /// Removes at most `most` items at an end, the outermost first.
     pub fn pop(&mut self, edit: &mut Edit, side: Side, most: u64) -> Result<Vec<Vec<u8>>> {
         let count = edit.head.count;
         let mut popped = Vec::new();
@@ -64,7 +64,7 @@ impl Keyspace {
         Ok(popped)
     }
 
-    /// Removes the item at an end of what is not inline.
+    /// Removes the item at an end of a list that is not inline.
     fn pop_one(&mut self, edit: &mut Edit, side: Side) -> Result<Option<Vec<u8>>> {
         let Some(last) = edit.head.count.checked_sub(1) else { return Ok(None) };
         let position = if side == Side::Left { 0 } else { last };
@@ -108,7 +108,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Shows `visit` the items from a position up to another (excluded), until it breaks; backwards from the last of them, if asked.
+    /// Shows `visit` the items from a position up to another (excluded), until it breaks; on demand backwards from the last of them.
     pub fn walk_items(
         &self,
         head: &Collection,
@@ -155,7 +155,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes what stands at these positions; the window is the caller's.
+    /// Removes the items at these positions; the caller moves the window.
     fn drop_items(&mut self, head: &Collection, from: u64, to: u64) -> Result<()> {
         if to.saturating_sub(from) > RANGE_FROM {
             self.turn.clear(Room::Elements, layout::items(head.id, head.index(from)?, head.index(to)?));
@@ -167,7 +167,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes items equal to `value`: so many of the first ones, or of the last ones if `from_right`. Says how many.
+    /// Removes items equal to `value`, at most `most`: the first ones, or the last ones if `from_right`. Returns their number.
     pub fn remove_items(&mut self, edit: &mut Edit, value: &[u8], most: u64, from_right: bool) -> Result<u64> {
         if let Some(inline) = &mut edit.head.inline {
             let removed = inline.remove_items(value, most, from_right)?;
@@ -194,7 +194,7 @@ impl Keyspace {
         Ok(found.len() as u64)
     }
 
-    /// Closes gaps by moving what is behind the first one to the left.
+    /// Closes gaps by moving items behind the first gap to the left.
     fn close_from_right(&mut self, edit: &mut Edit, gaps: &[u64], first: u64) -> Result<()> {
         let count = edit.head.count;
         let mut target = first;
@@ -215,7 +215,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Closes gaps by moving what is before the last one to the right.
+    /// Closes gaps by moving items before the last gap to the right.
     fn close_from_left(&mut self, edit: &mut Edit, gaps: &[u64], last: u64) -> Result<()> {
         // The position behind the next one to fill.
         let mut target = last + 1;
@@ -272,7 +272,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Makes room for an item at a position by moving what is before it.
+    /// Frees a position for an item by moving the items before it.
     fn open_to_left(&mut self, edit: &mut Edit, at: u64) -> Result<()> {
         let old = edit.head.clone();
         edit.head.first = old.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?;
@@ -288,7 +288,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Makes room for an item at a position by moving what is from there on.
+    /// Frees a position for an item by moving the items from there on.
     fn open_to_right(&mut self, edit: &mut Edit, at: u64) -> Result<()> {
         let old = edit.head.clone();
         edit.head.count += 1;

@@ -1,11 +1,11 @@
-//! Long strings, written and read in steps, so that nobody else waits for one of them.
+//! Long strings, written and read in steps, so that no other client waits for one.
 //!
-//! An [`Upload`] is a string that is still coming in. Its pieces go to the engine with the batches of many event-loop iterations, under an
+//! An [`Upload`] is a string that is still arriving. Its pieces go to the engine with the batches of many event-loop iterations, under an
 //! id that no key names. The batch of the last step writes the entry of the key and the entry that says that the id exists: before it the
-//! key holds its old value, after it the whole new one. An upload that never gets so far leaves pieces without an owner, which compactions
-//! remove as those of a deleted string; while it goes on, the cleaner holds its id.
+//! key holds its old value, after it the whole new one. An unfinished upload leaves pieces without an owner, which compactions remove like
+//! the pieces of a deleted string; while the upload goes on, the cleaner holds its id.
 //!
-//! A [`StringReader`] is a string as it was at a moment, read from a snapshot a part at a time, whatever becomes of its key.
+//! A [`StringReader`] reads a string as it was at one moment from a snapshot, a part at a time, whatever becomes of its key.
 
 use super::Keyspace;
 use super::entry::{Head, Kind, LONGEST_STRING};
@@ -15,26 +15,27 @@ use super::pieces::{put_piece, walk_pieces};
 use super::turn::Turn;
 use std::ops::ControlFlow;
 
-/// Bytes of a string from which on it is written in pieces and read in steps.
+/// Shortest string that is written in pieces and read in steps, bytes.
 pub const LONG: usize = 1 << 20;
-/// Bytes of a string from which on a range tombstone deletes its pieces: the engine drops tables that it hides as a whole, so their space
-/// and their indexes in the cache do not wait for a compaction. Tests have both sorts.
+/// Shortest string whose pieces are deleted by a range tombstone, bytes: the engine drops tables that the tombstone covers as a whole, so
+/// their space and their indexes in the cache do not wait for a compaction. Tests have both sorts.
 pub(super) const HUGE: u64 = if cfg!(test) { 50_000 } else { 16 << 20 };
 
-/// Range tombstones for huge strings at most: so many at once, and one more each second. A write of one takes longer the more of them the
-/// engine has, and huge strings may hold next to nothing, as a bitmap with one bit does. Compactions remove the others' pieces.
+/// Range tombstones for huge strings: at most so many at once, and one more each second. A write of one takes longer the more of them the
+/// engine has, and huge strings may hold next to nothing, such as a bitmap with one bit. Pieces of further huge strings are removed by
+/// compactions.
 pub(super) const TOMBSTONES: u64 = 64;
 
-/// How many range tombstones may be written now.
+/// Number of range tombstones that may be written now.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     left: u64,
-    /// When that was so, unix seconds.
+    /// Time of that number, unix seconds.
     since: u64,
 }
 
 impl Tombstones {
-    /// Takes one, if there is one left.
+    /// Takes one tombstone; false: none is left.
     pub(super) fn take(&mut self, unix_ms: u64) -> bool {
         let now = unix_ms / 1000;
         self.left = self.left.saturating_add(now.saturating_sub(self.since)).min(TOMBSTONES);
@@ -45,15 +46,15 @@ impl Tombstones {
     }
 }
 
-/// A string that is coming in.
+/// A string that is being uploaded.
 #[derive(Debug)]
 pub struct Upload {
     id: u64,
-    /// Pieces that are written.
+    /// Number of pieces written.
     pieces: u64,
-    /// Bytes behind them, less than a piece.
+    /// Bytes behind the written pieces, less than a piece.
     rest: Vec<u8>,
-    /// [`Keyspace::losses`] when it began: with another number, some of its pieces may be missing.
+    /// [`Keyspace::losses`] at the begin of the upload: after a change, some of its pieces may be missing.
     losses: u64,
 }
 
@@ -63,7 +64,7 @@ impl Upload {
         self.id
     }
 
-    /// Bytes that have come.
+    /// Bytes that have arrived.
     pub fn length(&self) -> u64 {
         self.pieces * PIECE as u64 + self.rest.len() as u64
     }
@@ -103,12 +104,12 @@ impl StringReader {
         StringReader { at: 0, to: length, source: Source::Zeros }
     }
 
-    /// Bytes that are still to be read.
+    /// Number of bytes still to be read.
     pub fn left(&self) -> u64 {
         self.to - self.at
     }
 
-    /// Puts the next bytes behind those in `out`, at most so many.
+    /// Appends at most `most` next bytes to `out`.
     pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> Result<()> {
         let to = self.to.min(self.at.saturating_add(most as u64));
         let length = usize::try_from(to - self.at).unwrap_or(usize::MAX);
@@ -129,7 +130,7 @@ impl StringReader {
 }
 
 impl Keyspace {
-    /// Begins to write a string of which no key knows yet.
+    /// Begins to write a string that no key holds yet.
     pub fn begin_upload(&mut self) -> Upload {
         let id = self.new_id();
         self.uploads.insert(id);
@@ -159,28 +160,29 @@ impl Keyspace {
         }
     }
 
-    /// The string is not wanted: compactions remove its pieces.
+    /// Gives up an upload: compactions remove its pieces.
     pub fn drop_upload(&mut self, upload: &Upload) {
         self.clear_pieces(upload.id, upload.length());
         self.uploads.remove(&upload.id);
         self.cleaner.end_uploads(&[upload.id]);
     }
 
-    /// Deletes the pieces of a string of so many bytes at once, if it is long enough for that: see [`HUGE`].
+    /// Deletes the pieces of a string at once by a range tombstone, if the string is long enough: see [`HUGE`].
     pub(super) fn clear_pieces(&mut self, id: u64, length: u64) {
         if length >= HUGE && self.tombstones.take(self.now) {
-            // All that belongs to the id, so that nothing lies between the tombstones of neighbours: they may share a table.
+            // The range covers everything that belongs to the id, so that nothing lies between the tombstones of neighbours: they may share
+            // a table.
             self.turn.clear(Room::Elements, (layout::exists_key(id), layout::exists_key(id + 1)));
         }
     }
 
-    /// Strings are coming in.
+    /// Whether strings are being uploaded.
     #[cfg(test)]
     pub(crate) fn has_uploads(&self) -> bool {
         !self.uploads.is_empty()
     }
 
-    /// Sets the string that was uploaded, whatever the key held before. After an error the upload is still to be dropped.
+    /// Sets a string to an upload, whatever the key holds. After an error the upload still has to be dropped.
     ///
     /// # Errors
     /// [`Error::Lost`] if a batch with some of its pieces failed.
@@ -210,7 +212,7 @@ impl Keyspace {
         Ok(self.pieces_reader(upload.id, from.min(to), to))
     }
 
-    /// All of an upload, for what needs it whole.
+    /// Reads a whole upload, for commands that need it whole.
     ///
     /// # Errors
     /// As [`Keyspace::set_uploaded`].
@@ -239,14 +241,14 @@ impl Keyspace {
         }
     }
 
-    /// Writes of this turn are lost, and with them pieces of uploads perhaps. Those that got a key in it stay held: a batch that failed may
-    /// yet be found in the log.
+    /// Notes that the writes of this turn are lost, perhaps with pieces of uploads. The ids of uploads that got a key in it stay held: a
+    /// failed batch may yet be found in the log.
     pub(super) fn lose_uploads(&mut self) {
         self.losses += 1;
         self.named.clear();
     }
 
-    /// All elements of this keyspace but those of uploads.
+    /// Ranges of all elements of this keyspace except those of uploads.
     pub(super) fn elements_in_use(&self) -> Vec<layout::Bounds> {
         let (mut from, end) = layout::elements_of(&self.ids);
         let mut bounds = Vec::new();
@@ -275,8 +277,8 @@ impl Keyspace {
         StringReader { source: Source::Pieces(Box::new(turn), id), at: from, to }
     }
 
-    /// A reader of the bytes `from..to` of the string whose length was asked for last, cut at its end; of none if there is no such key.
-    /// A string that does not lie in pieces is copied.
+    /// A reader of the bytes `from..to` of the string whose length was asked for last, cut at its end; an empty one if there is no such
+    /// key. A string that does not lie in pieces is copied.
     pub fn part_reader(&mut self, from: u64, to: u64) -> Result<StringReader> {
         match self.known_string().filter(Head::is_in_pieces) {
             Some(head) => {

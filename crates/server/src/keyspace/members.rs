@@ -1,6 +1,6 @@
-//! Elements that are found by their name: members of sets, fields of hashes. Members of sorted sets use the same entries for their scores.
+//! Elements that are found by name: members of sets, fields of hashes. Members of sorted sets use these entries for their scores.
 //!
-//! Here, in `lists` and in `sorted`, what a collection has in its entry (`inline`) is looked at first; the rest is of engine keys.
+//! Functions here, in `lists` and in `sorted` first handle inline collections (`inline`); the rest of each is about engine keys.
 
 use super::collection::Collection;
 use super::error::Result;
@@ -14,9 +14,10 @@ use std::ops::ControlFlow;
 
 /// Up to so many elements, a random one is picked by counting, so that all are equally likely.
 const COUNTED: u64 = 512;
-/// Above that, one is picked among so many behind a random hash, which evens out that gaps between hashes differ in size.
+/// In larger collections, a random one is picked among so many behind a random hash, to even out the different sizes of gaps between
+/// hashes.
 const PICK_AMONG: u64 = 16;
-/// Places at which one is looked for; if that is in vain, it is picked by counting, too.
+/// Number of random hashes that are tried; if all fail, the element is picked by counting, too.
 const LOOKS: u32 = 100;
 
 /// A member and its value.
@@ -29,7 +30,7 @@ impl Keyspace {
         Ok(self.member_into(head, member, &mut out)?.then_some(out))
     }
 
-    /// The value of a field into `out`; false: there is no such member.
+    /// Reads the value of a field into `out`; false: there is no such member.
     pub fn member_into(&self, head: &Collection, member: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         layout::check_member(member)?;
         if let Some(inline) = &head.inline {
@@ -41,7 +42,7 @@ impl Keyspace {
         self.turn.get(Room::Elements, &layout::member_key(head.id, self.seed, member), out)
     }
 
-    /// The collection has this member.
+    /// Whether the collection has this member.
     pub fn has_member(&self, head: &Collection, member: &[u8]) -> Result<bool> {
         self.member_into(head, member, &mut Vec::new())
     }
@@ -70,7 +71,7 @@ impl Keyspace {
         Ok(is_new)
     }
 
-    /// Writes a member of what is not inline.
+    /// Writes a member of a collection that is not inline.
     pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], is_new: bool) {
         let hash = layout::hash(self.seed, member);
         self.turn.put(Room::Elements, layout::hashed_key(edit.head.id, hash, member), value);
@@ -145,14 +146,14 @@ impl Keyspace {
         Ok(all)
     }
 
-    /// Some member and its value.
+    /// A random member and its value.
     pub fn random_member(&mut self, head: &Collection) -> Result<Option<Member>> {
         if head.count == 0 {
             return Ok(None);
         }
         if head.inline.is_none() && head.count > COUNTED && !self.ranks.has(head.id, Order::Hashes) {
-            // Not behind one place however far it is: the first one behind the largest gap would be taken most often, and the gap would
-            // grow by that until nearly all places lie in it.
+            // Not behind one hash at any distance: the member behind the largest gap would be taken most often, and each removal would make
+            // that gap larger until it covers nearly all hashes.
             for _ in 0..LOOKS {
                 if let Some(found) = self.look(head)? {
                     return Ok(Some(found));
@@ -166,7 +167,7 @@ impl Keyspace {
         }
     }
 
-    /// A member behind a random place, if there is one before a lot that was removed.
+    /// A member behind a random hash, unless many removed ones come first.
     fn look(&mut self, head: &Collection) -> Result<Option<Member>> {
         let mut left = 1 + self.random_below(PICK_AMONG);
         let (mut found, mut last) = (None, Vec::new());
@@ -193,8 +194,7 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// The member that so many others come before. If a lot was removed among them it is passed over once: after that it is known where
-    /// members are.
+    /// The member at a position. Many removed members on the way are passed over once: after that, an outline says where members are.
     fn member_at(&mut self, head: &Collection, position: u64) -> Result<Option<Member>> {
         if !self.ranks.has(head.id, Order::Hashes) {
             let (found, stop) = self.nth(&layout::members(head.id, 0), position, DEAD_MIN)?;
@@ -207,7 +207,7 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// The member behind so many others within bounds, or else where it was given up for what was removed.
+    /// The member at a position within bounds, or else the place at which the walk was given up because of removed elements.
     pub(super) fn nth(&self, bounds: &Bounds, skip: u64, patience: usize) -> Result<(Option<Member>, Option<Vec<u8>>)> {
         let (mut found, mut left) = (None, skip);
         let stop = self.turn.walk_some(Room::Elements, bounds, Direction::Forward, patience, &mut |place, value| {
@@ -221,7 +221,7 @@ impl Keyspace {
         Ok((found, stop))
     }
 
-    /// So many different members, in random order, or all as they come, with their values.
+    /// At most `most` different members with their values, in random order; if that is all of them, in their own order.
     pub fn random_members(&mut self, head: &Collection, most: u64) -> Result<Vec<Member>> {
         let most = most.min(head.count);
         if head.count > COUNTED && most < head.count / 4 {

@@ -1,14 +1,13 @@
-//! Keys and what they hold, on the engine and nothing else.
+//! Keys and their values, on the engine and nothing else.
 //!
-//! Reading order: `layout` (which bytes what has), `entry` (what is kept for a key), `turn` (how many commands become one batch),
-//! `written` (what it holds meanwhile), `committer` (who gives large ones to the engine), `hot` (what of the engine's keys is in memory),
-//! `budget` (how much memory what may take), this file and `keys` (keys, whatever they hold), `scans` (walks over them in steps),
-//! `pieces` (strings that are changed in part), `long` (those that are written and read in steps), `collection` and `inline` (small
-//! collections, which lie in their key's entry), `delta` (what is written of their changes), `members`, `lists`, `sorted`, `streams`,
-//! `groups` (elements), `counting` and `ranks` (the
-//! places of elements in their order), `watch`, `waits` and `changes` (who wants to know of a change), `trace` (what was changed, for a
-//! second log), `unsynced` (what is not durable yet), `cleaner` (how collections that are gone are removed), `image` (whole keyspaces and
-//! whole values), `successor` (how all keys are replaced at once).
+//! Reading order: `layout` (engine keys), `entry` (encoding of a key's entry), `turn` (many commands become one batch), `written` (the
+//! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
+//! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
+//! written and read in steps), `collection` and `inline` (small collections, which lie in their key's entry), `delta` (changes of entries),
+//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (positions of elements in their order), `watch`,
+//! `waits` and `changes` (clients that want to know of a change), `trace` (changes for a second log), `unsynced` (changes that are not
+//! durable yet), `cleaner` (removal of deleted collections), `image` (whole keyspaces and whole values), `successor` (replacement of all
+//! keys at once).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -93,29 +92,29 @@ use unsynced::Unsynced;
 use waits::Waits;
 use watch::Watches;
 
-/// The way in which keys are kept; [`layout`] and [`entry`] describe it. The third has strings in pieces beside what the second has, the
-/// fourth inline collections and a second generation of places.
+/// Version of the format of keys, which [`layout`] and [`entry`] describe. Version 3 has added strings in pieces, version 4 inline
+/// collections and a second generation of places.
 const FORMAT: u64 = 4;
-/// The oldest that is read. It becomes [`FORMAT`] when it is opened for writing.
+/// The oldest version that is read. It becomes [`FORMAT`] when the store is opened for writing.
 const OLDEST_FORMAT: u64 = 2;
-/// Family of what collections consist of; keys are in the default one. A database without it is none of ours. A [`FORMAT`] that this
-/// program must not open for writing, which changes the stored settings, comes with another name here.
+/// Family of the elements of collections; keys are in the default family. A database without this family is no keyspace. A future
+/// [`FORMAT`] that this program must not open for writing, which changes the stored settings, will have another name here.
 const ELEMENTS: &str = "elements";
-/// The setting that has [`Counters`].
+/// Name of the setting with the [`Counters`].
 const COUNTERS: &[u8] = b"counters";
-/// Ids that are taken from the store at once.
+/// Number of ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
-/// Elements that are read at once where they are changed meanwhile.
+/// Number of elements that are read at once where elements are changed meanwhile.
 const CHUNK: usize = 1024;
-/// Above so many elements, a range tombstone is cheaper than one for each.
+/// Number of elements above which one range tombstone is cheaper than a deletion of each.
 const RANGE_FROM: u64 = 512;
 
-/// Numbers that are kept beside the keys and change with them.
+/// Numbers that are stored beside the keys and change with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counters {
-    /// Keys of each database.
+    /// Number of keys of each database.
     keys: [u64; DATABASES],
-    /// Keys of each database that have a deadline.
+    /// Number of keys of each database that have a deadline.
     deadlines: [u64; DATABASES],
     /// Ids up to this may have been used.
     ids: u64,
@@ -156,25 +155,25 @@ pub struct Keyspace {
     /// Counters as the engine has them.
     committed: Counters,
     last_id: u64,
-    /// Ids that its collections may have; those of another keyspace on the same engine are others.
+    /// Ids for this keyspace's collections; another keyspace on the same engine has others.
     ids: Ids,
     /// The keyspace is a successor: it is being filled to replace another one.
     is_successor: bool,
-    /// No deadline is earlier than this, so there is nothing to look for before.
+    /// Lower bound of all deadlines: nothing is due before it.
     first_due: u64,
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
-    /// Ids of strings that are coming in, of those that got a key in this turn, and of those whose commit reads may not find yet.
+    /// Ids of strings that are being uploaded, of those that got a key in this turn, and of those whose commit reads may not find yet.
     uploads: BTreeSet<u64>,
     named: Vec<u64>,
     ending: Vec<u64>,
-    /// How often writes were dropped before they were committed.
+    /// Number of times that writes were dropped before they were committed.
     losses: u64,
     bulk: Bulk,
     tombstones: Tombstones,
     ranks: Ranks,
-    /// The entry that was read last, where a string starts in it, and whose it is.
+    /// The entry that was read last, the offset at which a string starts in it, and its key.
     entry: Vec<u8>,
     string_at: usize,
     known: Known,
@@ -194,7 +193,7 @@ pub struct Keyspace {
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
     lookups: Lookups,
-    /// How often keys were changed.
+    /// Number of changes of keys.
     touched: u64,
 }
 
@@ -220,12 +219,12 @@ struct Known {
     is_joined: bool,
 }
 
-/// How many commits there were, and how many of them have been synced.
+/// Number of commits, and number of them that are synced.
 #[derive(Debug, Default)]
 struct Marks {
     committed: AtomicU64,
     synced: AtomicU64,
-    /// Why the last sync failed that failed, until somebody asks.
+    /// Why the last failed sync has failed, until somebody asks.
     failure: Mutex<Option<String>>,
 }
 
@@ -239,17 +238,17 @@ impl Keyspace {
     /// Opens the keyspace in a store, creating it if there is none; `random` should differ between all servers and starts.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] after an import that was cut short; those of the engine.
+    /// [`Error::Unfinished`] after an import that was cut short; errors of the engine.
     pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
         let keyspace = Keyspace::open_any(store, settings, random)?;
         if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
     }
 
-    /// [`Keyspace::open`] for whoever knows what to do with a successor that is not finished.
+    /// [`Keyspace::open`] for callers that handle an unfinished successor.
     fn open_any(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
         let stored = Builder::settings_in(&*store)?;
         if stored.is_some_and(|stored| !stored.families.contains_key(ELEMENTS)) {
-            // Some other program's database, of which nothing must be changed: not even its settings.
+            // Another program's database must not be changed: not even its settings.
             return Err(Error::Format(0, FORMAT));
         }
         let cleaner = Arc::new(Cleaner::default());
@@ -269,10 +268,10 @@ impl Keyspace {
         Ok(keyspace)
     }
 
-    /// Opens the keyspace in a store to read what is there: nothing is changed, and nothing can be written. Nobody may have it open.
+    /// Opens the keyspace in a store to read it: nothing is changed, and nothing can be written. No other process may have it open.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] after an import that was cut short; those of the engine.
+    /// [`Error::Unfinished`] after an import that was cut short; errors of the engine.
     pub fn open_to_read(store: Arc<dyn Store>) -> Result<Keyspace> {
         let db = Db::builder().read_only().merge_operator(DEFAULT_FAMILY, Arc::new(Deltas)).open_store(store)?;
         let elements = db.family(ELEMENTS).ok_or(Error::Format(0, FORMAT))?;
@@ -282,7 +281,7 @@ impl Keyspace {
         if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
     }
 
-    /// Before anything is read.
+    /// A keyspace before its settings are read.
     fn new(turn: Turn, cleaner: Arc<Cleaner>, random: u64) -> Keyspace {
         Keyspace {
             turn,
@@ -333,7 +332,7 @@ impl Keyspace {
         self.setting(name)?.map(read).transpose()
     }
 
-    /// Reads the settings of the keyspace, or makes them.
+    /// Reads the settings of the keyspace, or creates them.
     fn load(&mut self, random: u64, is_writable: bool) -> Result<()> {
         let Some(format) = self.number_setting(b"format")? else { return self.create(random) };
         if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
@@ -384,12 +383,12 @@ impl Keyspace {
         self.now
     }
 
-    /// Keys that were looked for since the start, by whatever needed them.
+    /// Lookups of keys since the start, for any purpose.
     pub fn lookups(&self) -> Lookups {
         self.lookups
     }
 
-    /// Nanoseconds for which reads have waited since the start until what had been committed before could be found: other requests' work.
+    /// Nanoseconds since the start for which reads have waited until they could find earlier commits: work for other requests.
     pub fn waited(&self) -> u64 {
         self.turn.waited()
     }
@@ -399,7 +398,7 @@ impl Keyspace {
         self.turn.bytes()
     }
 
-    /// Nothing waits for [`Keyspace::commit`].
+    /// Whether nothing waits for [`Keyspace::commit`].
     pub fn is_committed(&self) -> bool {
         self.turn.is_empty()
     }
@@ -407,7 +406,7 @@ impl Keyspace {
     /// Gives the engine all writes since the last commit, as one batch. A durable commit of nothing makes earlier ones durable.
     ///
     /// # Errors
-    /// Those of the engine; the writes are dropped then.
+    /// Errors of the engine; the writes are dropped then.
     pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
         if self.turn.is_empty() && options.durability != Durability::Sync {
             return Ok(());
@@ -418,7 +417,7 @@ impl Keyspace {
         if self.all_deleted {
             self.cleaner.hold_all();
         }
-        // Before the deletion can be seen: what the filter takes away does not come back after a power cut.
+        // Before the deletion can be seen: elements removed by the filter do not come back after a power cut.
         self.cleaner.hold(&self.deleted);
         if self.all_deleted || !self.deleted.is_empty() {
             self.bulk.delete(self.now);
@@ -431,7 +430,7 @@ impl Keyspace {
         self.bulk.add(self.turn.bytes(), self.now);
         self.end_committed();
         let result = self.turn.commit(options);
-        // Not before: a sync may have begun while the batch waited for its turn.
+        // Not earlier: a sync may have begun while the batch waited for its turn.
         self.cleaner.committed();
         self.unsynced.restart();
         if result.is_ok() {
@@ -466,35 +465,34 @@ impl Keyspace {
         self.committed() + u64::from(!self.is_committed())
     }
 
-    /// All commits up to this number survive the machine.
+    /// Number of the last commit that is synced, with all before it.
     pub fn synced(&self) -> u64 {
         self.marks.synced.load(Ordering::Acquire)
     }
 
-    /// Why a sync has failed since the last call. What was committed and is not synced may be gone after the next start, although it can be
-    /// read here.
+    /// Why a sync has failed since the last call. Commits that are not synced may be lost at the next start, although reads find them now.
     pub fn take_sync_failure(&self) -> Option<String> {
         self.marks.failure.lock().take()
     }
 
-    /// A commit would wait for a flush.
+    /// Whether a commit would wait for a flush.
     pub fn would_wait(&self) -> bool {
         self.turn.would_wait()
     }
 
-    /// A batch is on its way into the engine's memory: reads would wait for it.
+    /// Whether a batch is on its way into the memtables: reads would wait for it.
     pub fn is_underway(&self) -> bool {
         self.turn.is_underway()
     }
 
-    /// Gives back memory that is kept for the next commands.
+    /// Frees the memory that is kept for the next commands.
     pub fn give_back(&mut self) {
         self.turn.give_back();
         self.known = Known::default();
         self.entry = Vec::new();
     }
 
-    /// How often keys were changed since the start.
+    /// Number of changes of keys since the start.
     pub fn times_changed(&self) -> u64 {
         self.touched
     }
@@ -519,10 +517,10 @@ impl Keyspace {
         Syncer { db: self.turn.db().clone(), cleaner, marks, beside }
     }
 
-    /// Commits, syncs and closes the store. Syncers have to be gone.
+    /// Commits, syncs and closes the store. Syncers must be dropped before.
     pub fn close(mut self) -> Result<()> {
         self.commit(&WriteOptions::default())?;
-        // An earlier failure has ended the engine's handle, perhaps: closing it does not tell that again.
+        // An earlier failure may have ended the engine's handle: closing it does not report that again.
         let synced = self.syncer().sync();
         self.cleaner.detach();
         self.turn.db().clone().close()?;

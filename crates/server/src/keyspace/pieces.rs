@@ -1,9 +1,9 @@
 //! Strings that are changed in part.
 //!
-//! A string that is set and read lies in the entry of its key. A long one of which a part is changed (`SETBIT`, `SETRANGE`, `APPEND`,
-//! `BITFIELD`) comes to lie in pieces, which are elements as those of a collection are: from then on a change costs the pieces that it
-//! touches, and what was never written takes no room: it reads as zeros. The next `SET` puts it back into its entry, unless it is so long
-//! that it is written in pieces from the start (`long`).
+//! A string is normally stored in the entry of its key. When a part of a long one is changed (`SETBIT`, `SETRANGE`, `APPEND`, `BITFIELD`),
+//! the string is split into pieces, which are stored like elements of a collection: from then on a change costs the pieces that it touches,
+//! and parts that were never written take no space: they read as zeros. The next `SET` puts the string back into its entry, unless it is so
+//! long that it is written in pieces from the start (`long`).
 
 use super::Keyspace;
 use super::changes::Change;
@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Bytes of a string from which on a change puts it in pieces. Tests have both sorts.
+/// Shortest string that a change splits into pieces, bytes. Tests have both sorts.
 pub(super) const PIECES_FROM: u64 = if cfg!(test) { 64 } else { 4 << 10 };
 
 /// Zeros, shown by a walk where nothing was written.
@@ -25,7 +25,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Callback of a walk over a string, called for each part with its offset and its bytes.
 pub type VisitPart<'a> = dyn FnMut(u64, &[u8]) -> ControlFlow<()> + 'a;
 
-/// Shows zeros from one place up to another.
+/// Shows zeros from one offset up to another.
 fn visit_zeros(mut at: u64, to: u64, visit: &mut VisitPart) -> ControlFlow<()> {
     while at < to {
         let some = ZEROS.get(..usize::try_from(to - at).unwrap_or(usize::MAX)).unwrap_or(&ZEROS);
@@ -38,7 +38,7 @@ fn visit_zeros(mut at: u64, to: u64, visit: &mut VisitPart) -> ControlFlow<()> {
 /// A piece of a string that is being changed.
 #[derive(Debug)]
 struct Piece {
-    /// [`PIECE`] of them.
+    /// Bytes of the piece, always [`PIECE`].
     bytes: Vec<u8>,
     is_changed: bool,
 }
@@ -46,7 +46,7 @@ struct Piece {
 /// Storage of a string that is being changed.
 #[derive(Debug)]
 enum Form {
-    /// Behind the start of its entry.
+    /// In the entry, behind its start.
     Whole { entry: Vec<u8>, at: usize },
     /// Pieces that were looked at, by number.
     Pieces(BTreeMap<u64, Piece>),
@@ -62,12 +62,12 @@ pub struct StringEdit<'t> {
 }
 
 impl StringEdit<'_> {
-    /// How long it is.
+    /// Length of the string, bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Makes it at least so long, with zeros behind its end; false: it was. The caller has asked whether it may be so long.
+    /// Extends the string to a length, with zeros; false: it was at least as long. The caller has checked the limit of the length.
     pub fn grow(&mut self, length: u64) -> bool {
         let grows = self.length < length;
         if grows {
@@ -83,7 +83,7 @@ impl StringEdit<'_> {
     /// Splits a long string into pieces before it is changed.
     fn before_change(&mut self) {
         let Form::Whole { entry, at } = &self.form else { return };
-        // One that is longer than any may be was made so by an earlier version, and stays as it is.
+        // A string above the limit was written by an earlier version, and stays as it is.
         if (PIECES_FROM..=LONGEST_STORED).contains(&self.length) {
             let pieces = entry.get(*at..).unwrap_or_default().chunks(PIECE);
             let piece = |bytes: &[u8]| Piece { bytes: padded(bytes), is_changed: true };
@@ -91,7 +91,7 @@ impl StringEdit<'_> {
         }
     }
 
-    /// The bytes from a place on; zeros behind the end.
+    /// Reads the bytes from an offset on; zeros behind the end.
     pub fn read(&mut self, from: u64, out: &mut [u8]) -> Result<()> {
         out.fill(0);
         match &mut self.form {
@@ -109,7 +109,7 @@ impl StringEdit<'_> {
         Ok(())
     }
 
-    /// Puts bytes in the place of others, which are inside.
+    /// Overwrites bytes inside the string.
     pub fn write(&mut self, from: u64, bytes: &[u8]) -> Result<()> {
         self.before_change();
         match &mut self.form {
@@ -121,7 +121,7 @@ impl StringEdit<'_> {
                 for (index, skip, part) in spans(from, bytes.len()) {
                     let from = bytes.get(part).unwrap_or_default();
                     let piece = if from.len() == PIECE {
-                        // What it held does not matter.
+                        // The old bytes of the piece do not matter.
                         pieces.entry(index).or_insert_with(|| Piece { bytes: vec![0; PIECE], is_changed: true })
                     } else {
                         look(pieces, self.turn, self.id, index)?
@@ -135,7 +135,7 @@ impl StringEdit<'_> {
     }
 }
 
-/// The pieces that so many bytes from a place on lie in: number, first byte in it, and which of the bytes they are.
+/// The pieces that hold `length` bytes from an offset on: number of the piece, offset in the piece, and range of the bytes.
 fn spans(from: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -148,7 +148,7 @@ fn spans(from: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops
     })
 }
 
-/// Copies as much as both have.
+/// Copies as many bytes as both have.
 fn lay_over(to: &mut [u8], from: &[u8]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
 }
@@ -160,7 +160,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     piece
 }
 
-/// A piece as it was before the change that goes on.
+/// A piece as it was before the current change.
 fn stored(turn: &Turn, id: u64, index: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(PIECE);
     turn.get(Room::Elements, &layout::piece_key(id, index), &mut bytes)?;
@@ -171,7 +171,7 @@ fn stored(turn: &Turn, id: u64, index: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A piece as it is by now.
+/// A piece as it is now.
 fn look<'p>(pieces: &'p mut BTreeMap<u64, Piece>, turn: &Turn, id: u64, index: u64) -> Result<&'p mut Piece> {
     use std::collections::btree_map::Entry;
     match pieces.entry(index) {
@@ -183,7 +183,8 @@ fn look<'p>(pieces: &'p mut BTreeMap<u64, Piece>, turn: &Turn, id: u64, index: u
     }
 }
 
-/// Shows `visit` the bytes of a string whose pieces have this id from one place up to another, which are inside, in order, until it breaks.
+/// Shows `visit` the bytes of the string with pieces under this id from one offset up to another, in order, until it breaks. The offsets
+/// must be inside.
 pub(super) fn walk_pieces(turn: &Turn, id: u64, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
     let (mut at, mut damage, mut flow) = (from, Ok(()), ControlFlow::Continue(()));
     turn.walk(Room::Elements, &layout::pieces(id, from, to), Direction::Forward, &mut |place, value| {
@@ -208,7 +209,7 @@ pub(super) fn walk_pieces(turn: &Turn, id: u64, from: u64, to: u64, visit: &mut 
     Ok(())
 }
 
-/// Writes a piece. Zeros at its end are left out, and a piece of nothing else; false: it is one.
+/// Writes a piece, without zeros at its end; false: it is all zeros, and not stored.
 pub(super) fn put_piece(turn: &mut Turn, id: u64, index: u64, bytes: &[u8]) -> bool {
     let last = bytes.iter().rposition(|byte| *byte != 0);
     let bytes = last.and_then(|last| bytes.get(..=last));
@@ -216,8 +217,8 @@ pub(super) fn put_piece(turn: &mut Turn, id: u64, index: u64, bytes: &[u8]) -> b
 }
 
 impl Keyspace {
-    /// How long a string is; `None`: there is no such key. It is the one that [`Keyspace::string_part`] and [`Keyspace::walk_string`] read
-    /// from then on, until another key is looked for or anything is written.
+    /// Length of a string; `None`: there is no such key. [`Keyspace::string_part`] and [`Keyspace::walk_string`] read this string from then
+    /// on, until another key is looked for or anything is written.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the key holds something else.
@@ -239,8 +240,7 @@ impl Keyspace {
         self.known.head.filter(|head| is_fresh && head.kind == Kind::String)
     }
 
-    /// The bytes of the string whose length was asked for, from one place up to another, as far as it has them; none if there is no such
-    /// key.
+    /// Bytes of the string whose length was asked for, from one offset up to another, as far as it has them; none if there is no such key.
     pub fn string_part(&mut self, from: u64, to: u64) -> Result<Cow<'_, [u8]>> {
         let Some(head) = self.known_string() else { return Ok(Cow::Borrowed(&[])) };
         let to = to.min(self.known_length(&head));
@@ -265,7 +265,7 @@ impl Keyspace {
         Ok(part.into())
     }
 
-    /// Shows `visit` the bytes of the string whose length was asked for, from one place up to another in order, as far as it has them,
+    /// Shows `visit` the bytes of the string whose length was asked for, from one offset up to another in order, as far as it has them,
     /// until it breaks.
     pub fn walk_string(&mut self, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
         let Some(head) = self.known_string() else { return Ok(()) };
@@ -273,7 +273,7 @@ impl Keyspace {
         if head.is_in_pieces() {
             return self.walk_pieces(&head, from, to, visit);
         }
-        // One visit is all there is to break.
+        // There is only one visit, so nothing is left to break.
         let _ = visit(from, self.known_part(from, to));
         Ok(())
     }
@@ -285,17 +285,18 @@ impl Keyspace {
         part.and_then(|(from, to)| string.get(from..to)).unwrap_or_default()
     }
 
-    /// Shows `visit` the bytes of a string that lies in pieces from one place up to another, which are inside, in order, until it breaks.
+    /// Shows `visit` the bytes of a string that lies in pieces from one offset up to another, in order, until it breaks. The offsets must
+    /// be inside.
     pub fn walk_pieces(&self, head: &Head, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
         if to.saturating_sub(from) >= LONG as u64 {
-            // Blocks of a long string would push out of the cache what others need, and stay there when it is deleted.
+            // Blocks of a long string would push other data out of the cache, and stay there when the string is deleted.
             let turn = self.turn.of_now(Room::Elements, &layout::pieces(head.id, from, to));
             return walk_pieces(&turn, head.id, from, to, visit);
         }
         walk_pieces(&self.turn, head.id, from, to, visit)
     }
 
-    /// Puts the pieces of the string that is known behind its entry, if it has any: then it lies there as another one would.
+    /// Appends the pieces of the known string to its entry, if it has any: then its bytes lie there like those of any other string.
     pub(super) fn join(&mut self) -> Result<()> {
         let Some(head) = self.known.head.filter(|head| head.is_in_pieces() && !self.known.is_joined) else { return Ok(()) };
         let mut joined = std::mem::take(&mut self.entry);
@@ -312,11 +313,11 @@ impl Keyspace {
         result
     }
 
-    /// Changes a string in place. `change` gets an empty one if there is no such key, and says whether the key is to be written; its
+    /// Changes a string in place. `change` gets an empty string if there is no such key, and returns whether the key is to be written; its
     /// deadline stays.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds something else; those of `change`.
+    /// [`Error::WrongType`] if the key holds something else; errors of `change`.
     pub fn change_string(&mut self, db: usize, key: &[u8], change: impl FnOnce(&mut StringEdit) -> Result<bool>) -> Result<()> {
         let old = self.find_kind(db, key, Kind::String)?;
         let (id, length, form) = match old {
@@ -328,7 +329,7 @@ impl Keyspace {
                 } else {
                     self.complete()?;
                 }
-                // What was read becomes what is written: a bit of a string costs one copy.
+                // The entry that was read is changed and written: changing a bit costs one copy of the string.
                 self.known.version = None;
                 let (entry, at) = (std::mem::take(&mut self.entry), self.string_at);
                 (0, entry.len().saturating_sub(at) as u64, Form::Whole { entry, at })

@@ -1,20 +1,20 @@
-//! How many members of collections come before others, in memory: of large sorted sets by their scores, and of what has few members left
-//! among many that were removed, by the hashes of their names, so that one can be picked without passing over what is gone.
+//! Ranks of members, in memory: in large sorted sets by score, and in collections with few members left among many removed ones by the hash
+//! of the name, so that one can be picked without passing over the removed ones.
 //!
-//! Which rank a member has cannot be stored without rewriting it for every member behind. So a set has an *outline*: its order is divided
-//! into pieces, of each of which it is known where it starts and how many members are in it. What comes before a member are the pieces
-//! before its own and a walk through part of that one.
+//! Ranks cannot be stored without rewriting them for every member behind a change. So a set has an *outline*: its order is divided into
+//! pieces, with the start and the number of members of each. The rank of a member is the sum of the pieces before its own, plus a walk
+//! through part of its own.
 //!
-//! **Made where it is looked at.** A set begins as one piece. Whoever looks into a piece that is too long walks through it and cuts it. So
-//! the first look passes over all members, a later one over what has come to a single place since; a write only counts, and reads
-//! nothing.
+//! **Made on demand.** A set begins as one piece. A lookup in a piece that is too long walks through the piece and cuts it. So the first
+//! lookup passes over all members, a later one only over members added to its piece since; a write only counts, and reads nothing.
 //!
-//! **In step with the turn.** Outlines count all writes of the turn, as reads see them: whoever writes an entry of the order says so
-//! ([`Ranks::added`], [`Ranks::removed`]). What a collection was is forgotten with it, and its id never comes again. When a turn is
-//! dropped, or its batch fails, all outlines are forgotten ([`Ranks::clear`]). To forget one is always right, and costs a look at all
-//! members.
+//! **In step with the turn.** Outlines count all writes of the turn, as reads see them: every write to an entry of the order is reported
+//! ([`Ranks::added`], [`Ranks::removed`]). The outline of a deleted collection is forgotten, and its id never comes again. When a turn is
+//! dropped, or its batch fails, all outlines are forgotten ([`Ranks::clear`]). Forgetting an outline is always right, and costs a walk over
+//! all members.
 //!
-//! **Bounded.** The outlines that were not looked at for the longest time go first. Pieces are longer where one alone would take too much.
+//! **Bounded.** The outlines that were unused for the longest time are dropped first. Pieces are longer where one outline would take too
+//! much.
 
 use super::Keyspace;
 use super::entry::Head;
@@ -26,18 +26,18 @@ use std::iter;
 use std::mem;
 use std::ops::ControlFlow;
 
-/// Members of a piece by score when it is cut, where memory allows that; any is cut again when it has twice as many. Tests have many
-/// pieces.
+/// Members of a piece by score when it is cut, if memory allows; a piece with twice as many is cut again. Tests have many pieces.
 pub(super) const PIECE: u64 = if cfg!(test) { 8 } else { 64 };
-/// An outline whose pieces have on average less than one part in so many of that is not worth its memory.
+/// An outline is dropped when its pieces have on average less than one part in so many of their intended members.
 const SPARSE: u64 = 4;
-/// Pieces of a group when it is divided; it is divided again when it has twice as many.
+/// Pieces of a group when it is divided; a group with twice as many is divided again.
 const GROUP: usize = if cfg!(test) { 4 } else { 128 };
 
-/// Bytes of memory that a piece takes at most, besides its name: lists have twice the room that they need. An outline takes some more.
+/// Largest memory of a piece without its name, bytes: vectors may have twice the capacity that they need. And the memory of an outline
+/// beside.
 const PIECE_BYTES: u64 = 2 * size_of::<Piece>() as u64;
 const OUTLINE_BYTES: u64 = 256;
-/// Bytes that the memory of a name takes at most, besides itself.
+/// Largest memory of a name beside its own bytes.
 const NAME_BYTES: u64 = 24;
 
 /// An order of members.
@@ -94,7 +94,7 @@ impl Piece {
         PIECE_BYTES + if name > 0 { name + NAME_BYTES } else { 0 }
     }
 
-    /// One without members that starts behind one place and has the other in it.
+    /// A piece without members that starts behind one place and contains the other.
     fn between(last: Place, next: Place) -> Piece {
         let same = last.1.iter().zip(next.1).take_while(|(a, b)| a == b).count();
         let name = if last.0 == next.0 { next.1.get(..=same).unwrap_or(next.1) } else { b"" };
@@ -102,7 +102,7 @@ impl Piece {
     }
 }
 
-/// Pieces that follow one another, at least one, so that neither their number nor that of all groups gets large.
+/// Consecutive pieces, at least one. Groups keep both their own pieces and the number of all groups small.
 #[derive(Debug)]
 struct Group {
     members: u64,
@@ -122,31 +122,31 @@ impl Group {
 /// Location of a piece: its group, and its index there.
 type Spot = (usize, usize);
 
-/// A piece that was looked for.
+/// A piece that was found.
 #[derive(Debug)]
 pub(super) struct Found {
     spot: Spot,
     pub bounds: Bounds,
-    /// Members of the pieces before it.
+    /// Number of members in the pieces before it.
     pub before: u64,
     pub members: u64,
 }
 
-/// The pieces of a collection in an order. Nothing lies before the first one.
+/// The pieces of a collection in an order. No member lies before the first one.
 #[derive(Debug)]
 pub(super) struct Outline {
     of: (u64, Order),
-    /// Members of a piece when it is cut.
+    /// Intended number of members of a piece.
     length: u64,
     members: u64,
     groups: Vec<Group>,
     pieces: u64,
     bytes: u64,
-    /// When it was looked at last.
+    /// When the outline was used last.
     look: u64,
 }
 
-/// The count in which the one at a position lies, or the last one, and the sum of those before.
+/// Index of the count in which a position lies, or of the last one, and the sum of the counts before.
 fn locate(counts: impl Iterator<Item = u64>, position: u64) -> (usize, u64) {
     let (mut found, mut before) = ((0, 0), 0);
     for (number, count) in counts.enumerate() {
@@ -160,7 +160,7 @@ fn locate(counts: impl Iterator<Item = u64>, position: u64) -> (usize, u64) {
 }
 
 impl Outline {
-    /// One piece.
+    /// An outline of one piece.
     fn new(of: (u64, Order), length: u64, members: u64) -> Outline {
         let piece = Piece { number: 0, name: Box::default(), members };
         let bytes = OUTLINE_BYTES + piece.bytes();
@@ -187,7 +187,7 @@ impl Outline {
         self.groups[found.spot.0].pieces[found.spot.1].start()
     }
 
-    /// The piece in which a place lies.
+    /// The piece that contains a place.
     pub fn around(&self, place: Place) -> Found {
         let spot = self.spot(place);
         let groups: u64 = self.groups[..spot.0].iter().map(|group| group.members).sum();
@@ -195,14 +195,14 @@ impl Outline {
         self.found(spot, groups + pieces)
     }
 
-    /// The piece in which the member lies that so many others come before.
+    /// The piece that contains the member at a position.
     pub fn at(&self, position: u64) -> Found {
         let (group, groups) = locate(self.groups.iter().map(|group| group.members), position);
         let (piece, pieces) = locate(self.groups[group].pieces.iter().map(|piece| piece.members), position - groups);
         self.found((group, piece), groups + pieces)
     }
 
-    /// Puts the pieces of a piece that was found in its place.
+    /// Replaces a found piece by several.
     fn cut(&mut self, found: &Found, cuts: Vec<Piece>) {
         if cuts.is_empty() {
             return;
@@ -238,7 +238,7 @@ impl Outline {
         }
     }
 
-    /// False: it is not worth keeping, or wrong.
+    /// Counts a removed member; false: the outline is not worth keeping, or wrong.
     fn remove(&mut self, place: Place) -> bool {
         let (at, piece) = self.spot(place);
         let group = &mut self.groups[at];
@@ -249,7 +249,7 @@ impl Outline {
         group.members -= 1;
         group.pieces[piece].members -= 1;
         if group.pieces[piece].members == 0 && self.pieces > 1 {
-            // The one before reaches up to the next one then.
+            // The piece before it extends up to the next one then.
             self.bytes -= group.pieces.remove(piece).bytes();
             self.pieces -= 1;
             if group.pieces.is_empty() {
@@ -260,7 +260,7 @@ impl Outline {
     }
 }
 
-/// Cuts a piece whose members it is shown in order.
+/// Cuts a piece whose members are passed to it in order.
 #[derive(Debug)]
 struct Cutter {
     length: u64,
@@ -270,7 +270,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// For so many members.
+    /// A cutter for `members` members.
     fn new(start: Place, members: u64, length: u64) -> Cutter {
         let length = members.div_ceil((members / length).max(1));
         Cutter { length, pieces: Vec::new(), last: (start.0, start.1.to_vec()) }
@@ -300,18 +300,18 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// Bytes that outlines may take.
+    /// Limit of the memory of all outlines, bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Outlines may take so many bytes from now on.
+    /// Sets the limit of the memory of all outlines.
     pub fn set_capacity(&mut self, bytes: u64) {
         self.capacity = bytes;
         self.trim();
     }
 
-    /// Bytes of memory that they take.
+    /// Memory of all outlines, bytes.
     pub fn used(&self) -> u64 {
         self.used
     }
@@ -320,15 +320,15 @@ impl Ranks {
         self.outlines.contains_key(&(id, order))
     }
 
-    /// Members of a piece, when it is cut, of a collection that has so many.
+    /// Intended number of members of a piece, for a collection of `members` members.
     fn length(&self, order: Order, members: u64) -> u64 {
-        // Where what was removed lies between members, each is worth its place.
+        // Where removed elements lie between members, each member is worth a piece.
         let wanted = if order == Order::Scores { PIECE } else { 1 };
-        // Half of the memory at most for one of them.
+        // One outline gets at most half of the memory.
         wanted.max(2 * members / (self.capacity / PIECE_BYTES).max(1))
     }
 
-    /// The outline of a collection that has so many members, to be kept again: not so after an error.
+    /// Takes out the outline of a collection that has so many members, or begins one. The caller puts it back, except after an error.
     fn take(&mut self, of: (u64, Order), members: u64) -> Outline {
         let found = self.remove(of).filter(|outline| outline.members == members);
         found.unwrap_or_else(|| Outline::new(of, self.length(of.1, members), members))
@@ -375,7 +375,7 @@ impl Ranks {
         }
     }
 
-    /// A collection is gone, or nobody knows what it has.
+    /// Forgets the outlines of a collection that is deleted, or whose elements are unknown.
     pub fn forget(&mut self, id: u64) {
         self.remove((id, Order::Scores));
         self.remove((id, Order::Hashes));
@@ -388,11 +388,11 @@ impl Ranks {
 }
 
 impl Keyspace {
-    /// A piece, cut if it was too long.
+    /// The piece that `find` gives, cut if it was too long.
     pub(super) fn piece(&mut self, head: &Head, order: Order, find: impl Fn(&Outline) -> Found) -> Result<Found> {
         let mut outline = self.ranks.take((head.id, order), head.count);
         let mut found = find(&outline);
-        // One that was made just now says nothing of where its members begin.
+        // A new outline says nothing of where its members begin.
         if outline.look == 0 || found.members >= 2 * outline.length {
             let mut cutter = Cutter::new(outline.start(&found), found.members, outline.length);
             self.turn.walk(Room::Elements, &found.bounds, Direction::Forward, &mut |key, _| {

@@ -1,10 +1,10 @@
-//! Walks over keys and members in steps, between which anything may happen, and keys by chance.
+//! Walks over keys and members in steps, between which anything may happen, and random keys.
 //!
-//! Keys and members lie in the order of their hashes. A cursor is the upper 53 bits of a hash, as many as a double has: some clients read
-//! cursors as one. What shares these bits is shown by the same step, so a step begins where the one before has ended, and what is there
-//! from the first step to the last is shown once, whatever comes and goes around it.
+//! Keys and members are ordered by their hashes. A cursor is the upper 53 bits of a hash, as many as a double holds: some clients read
+//! cursors as doubles. All elements that share these bits are shown in one step, so a step begins where the last one ended, and an element
+//! that exists from the first step to the last is shown once, whatever is added and removed around it.
 //!
-//! What was removed lies in the engine until a compaction comes by. A step passes over some of it and then ends, with few elements or none.
+//! Removed elements stay in the engine until a compaction. A step passes over some of them and then ends, with few elements or none.
 
 use super::collection::Collection;
 use super::entry::Head;
@@ -16,15 +16,15 @@ use std::ops::ControlFlow;
 
 /// Bits of a hash that are not in a cursor.
 const REST: u32 = layout::HASH_MAX.count_ones() - 53;
-/// Dead entries that a step passes over for each element that is asked for, and those that it always may.
+/// Dead entries that a step passes over for each requested element, and the number that is always allowed.
 const DEAD_EACH: usize = 10;
 pub(super) const DEAD_MIN: usize = if cfg!(test) { 10 } else { 1000 };
-/// Entries from which one is picked behind a random place. Gaps between hashes differ in size; picking among sixteen evens that out.
+/// Number of entries behind a random hash among which one is picked, to even out the different sizes of gaps between hashes.
 const PICK_AMONG: u64 = 16;
-/// Places at which a key is looked for by chance, the last one of them as long as it takes.
+/// Number of random hashes at which a key is looked for, the last time for as long as it takes.
 const LOOKS: u32 = 100;
 
-/// Finds the hash and the name in an entry's place.
+/// Finds the hash and the name in an engine key.
 type Split = fn(&[u8]) -> Option<(u64, &[u8])>;
 
 /// One sort of entries, described for a step of a scan.
@@ -36,8 +36,8 @@ struct Sort<F: Fn(u64) -> Bounds> {
 }
 
 impl Keyspace {
-    /// Shows `visit` about `count` keys of a database from `cursor` on, and gives the cursor for the next call; 0 is the start and the end.
-    /// A key that is there from the first call to the last is shown once.
+    /// Shows `visit` about `count` keys of a database from `cursor` on, and returns the cursor for the next call; 0 is the start and the
+    /// end. A key that exists from the first call to the last is shown once.
     pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
         self.need_all();
         let place = self.counters.places.of(db);
@@ -58,8 +58,8 @@ impl Keyspace {
         damage.map(|()| next)
     }
 
-    /// Shows `visit` about `count` members from `cursor` on, and gives the cursor for the next call, as [`Keyspace::scan`] does; of an
-    /// inline collection all at once.
+    /// Shows `visit` about `count` members from `cursor` on, and returns the cursor for the next call, like [`Keyspace::scan`]; an inline
+    /// collection is shown all at once.
     pub fn scan_members(&self, head: &Collection, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
         if let Some(inline) = &head.inline {
             inline.walk(&mut |member, value| {
@@ -78,7 +78,7 @@ impl Keyspace {
     fn step(&self, sort: &Sort<impl Fn(u64) -> Bounds>, cursor: u64, count: usize, visit: &mut turn::Visit) -> Result<u64> {
         let (mut from, to) = (sort.from)(cursor.saturating_mul(1 << REST));
         let patience = count.saturating_mul(DEAD_EACH).max(DEAD_MIN);
-        // The cursor of what was shown last.
+        // `last` is the cursor of the element shown last.
         let (mut seen, mut last, mut next) = (0, cursor, 0);
         loop {
             let stop = self.turn.walk_some(sort.room, &(from, to.clone()), Direction::Forward, patience, &mut |place, value| {
@@ -95,13 +95,13 @@ impl Keyspace {
             let Some(place) = stop else { return Ok(next) };
             match (sort.split)(&place).map(|(hash, _)| hash >> REST).filter(|at| *at > last) {
                 Some(at) => return Ok(at),
-                // A cursor could only say where it has been already.
+                // A cursor for this position would lead back to the begin of the step.
                 None => from = place,
             }
         }
     }
 
-    /// Some key of a database; `None` if it is empty, or if many looks found only keys that have ended.
+    /// A random key of a database; `None` if it is empty, or if all looks found only keys whose deadline has passed.
     pub fn random_key(&mut self, db: usize) -> Result<Option<Vec<u8>>> {
         for look in 1..=LOOKS {
             if self.size(db) == 0 {

@@ -1,7 +1,7 @@
-//! Sorted sets: each member twice, once by its name with its score, once in the order of scores and names.
+//! Sorted sets: each member is stored twice, once by name with its score, once in the order of scores and names.
 //!
-//! Scores and names are found by a search, ranks by counting: near an end from there (`counting`), elsewhere from the nearest place whose
-//! rank is known (`ranks`).
+//! Scores and names are found by a search, ranks by counting: near an end from there (`counting`), elsewhere from the nearest place with a
+//! known rank (`ranks`).
 
 use super::collection::Collection;
 use super::counting::STRIDE;
@@ -13,7 +13,7 @@ use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
 
-/// The value of a member in the order of scores if its score is -0; that of other members is empty.
+/// Value of a member with the score -0 in the order of scores; other members have an empty value.
 const NEGATIVE_ZERO: &[u8] = b"-";
 
 /// One end of a range of scores.
@@ -21,7 +21,7 @@ const NEGATIVE_ZERO: &[u8] = b"-";
 pub struct ScoreBound {
     /// The score; not NaN.
     pub score: f64,
-    /// The score itself is outside.
+    /// The range excludes the score.
     pub is_open: bool,
 }
 
@@ -46,12 +46,12 @@ pub fn decode_score(bytes: &[u8]) -> Result<f64> {
     bytes.try_into().map(|bytes| score_of(u64::from_be_bytes(bytes))).map_err(|_| Error::Damaged("a score"))
 }
 
-/// The first score in a range and the first one behind it, as [`score_order`] has them.
+/// The lowest score in a range and the first one above the range, as [`score_order`] has them.
 fn score_span((min, max): (ScoreBound, ScoreBound)) -> (u64, u64) {
     (score_order(min.score) + u64::from(min.is_open), score_order(max.score) + u64::from(!max.is_open))
 }
 
-/// Visits what lies in an entry: each member with its score.
+/// Callback for elements of an entry that calls `visit` with each member and its score.
 fn scored(visit: &mut VisitScored) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
     move |member, score| match score.first_chunk() {
         Some(bytes) => visit(member, score_of(u64::from_be_bytes(*bytes))),
@@ -59,7 +59,7 @@ fn scored(visit: &mut VisitScored) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()
     }
 }
 
-/// Counts what it is shown.
+/// Callback that counts its calls.
 fn counter(count: &mut u64) -> impl FnMut(&[u8], f64) -> ControlFlow<()> {
     move |_, _| {
         *count += 1;
@@ -72,7 +72,7 @@ fn direction(backward: bool) -> Direction {
 }
 
 impl LexBound {
-    /// The first engine key inside a range that starts here, or behind one that ends here.
+    /// First engine key in a range that starts at this bound, or behind a range that ends at it.
     fn place(&self, head: &Head, order: u64, is_start: bool) -> Vec<u8> {
         let key = |name: &[u8], more: bool| {
             let mut key = layout::score_key(head.id, order, name);
@@ -89,7 +89,7 @@ impl LexBound {
         }
     }
 
-    /// A range that starts here may have this name.
+    /// Whether a range that starts at this bound may include the name.
     fn lets_start(&self, name: &[u8]) -> bool {
         match self {
             LexBound::Lowest => true,
@@ -99,7 +99,7 @@ impl LexBound {
         }
     }
 
-    /// A range that ends here may have this name.
+    /// Whether a range that ends at this bound may include the name.
     fn lets_end(&self, name: &[u8]) -> bool {
         match self {
             LexBound::Lowest => false,
@@ -125,21 +125,21 @@ impl Keyspace {
         self.member(head, member)?.map(|bytes| decode_score(&bytes)).transpose()
     }
 
-    /// Adds a member, or gives it another score; not NaN. Gives the score that it had.
+    /// Adds a member, or changes its score, which must not be NaN. Returns the old score.
     pub fn set_score(&mut self, edit: &mut Edit, member: &[u8], score: f64) -> Result<Option<f64>> {
         layout::check_member(member)?;
         if let Some(old) = self.put_score_inline(edit, member, score_order(score))? {
             return Ok(old.map(score_of));
         }
         let old = self.score(&edit.head, member)?;
-        // The sign of a zero stays that of the one that was there.
+        // The sign of a zero stays that of the old score.
         if old != Some(score) {
             self.set_order(edit, member, score, old);
         }
         Ok(old)
     }
 
-    /// Writes a member of what is not inline, which has another score so far, or none.
+    /// Writes a member of a set that is not inline; `old` is its old score.
     pub(super) fn set_order(&mut self, edit: &mut Edit, member: &[u8], score: f64, old: Option<f64>) {
         if let Some(old) = old {
             self.delete_order(edit.head.id, score_order(old), member);
@@ -151,7 +151,7 @@ impl Keyspace {
         self.ranks.added(edit.head.id, Order::Scores, (order, member));
     }
 
-    /// Removes a member; gives the score that it had.
+    /// Removes a member and returns its score.
     pub fn remove_scored(&mut self, edit: &mut Edit, member: &[u8]) -> Result<Option<f64>> {
         let old = self.score(&edit.head, member)?;
         if edit.head.inline.is_some() {
@@ -181,7 +181,7 @@ impl Keyspace {
         (layout::score_key(head.id, from, b""), layout::score_key(head.id, to, b""))
     }
 
-    /// The member at an end and its score.
+    /// The first or the last member and its score.
     fn end(&self, head: &Head, direction: Direction) -> Result<Option<(Vec<u8>, f64)>> {
         let mut found = None;
         self.walk_order(&layout::scores(head.id), direction, &mut |member, score| {
@@ -212,9 +212,9 @@ impl Keyspace {
         self.walk_order(&Self::score_bounds(head, range), direction(backward), visit)
     }
 
-    /// Shows `visit` the members in a range of names, in order or backwards, until it breaks. The range goes by scores: from the first
-    /// member that is not below the minimum to the first that is above the maximum. `skip` members from its start are passed over, and
-    /// passed over without a look at their names.
+    /// Shows `visit` the members in a range of names, in order or backwards, until it breaks. The range goes by the order of scores: from
+    /// the first member that is not below the minimum to the first that is above the maximum. The first `skip` members are passed over
+    /// without a look at their names.
     pub fn walk_lex(
         &self,
         head: &Collection,
@@ -253,7 +253,7 @@ impl Keyspace {
         })
     }
 
-    /// How many members have a score in a range.
+    /// Number of members with a score in a range.
     pub fn count_scores(&mut self, head: &Collection, range: (ScoreBound, ScoreBound)) -> Result<u64> {
         if head.inline.is_some() {
             let mut count = 0;
@@ -263,7 +263,7 @@ impl Keyspace {
         self.count_within(head, &Self::score_bounds(head, range))
     }
 
-    /// How many members [`Keyspace::walk_lex`] shows of a range of names.
+    /// Number of members in a range of names, as [`Keyspace::walk_lex`] shows them.
     pub fn count_lex(&mut self, head: &Collection, range: (&LexBound, &LexBound)) -> Result<u64> {
         if head.inline.is_none()
             && let LexPlace::Between(bounds) = self.lex_place(head, range)?
@@ -327,7 +327,7 @@ impl Keyspace {
         Ok((if backward { (whole.0, part.1) } else { (part.0, whole.1) }, skip))
     }
 
-    /// How many members come before this one, and its score.
+    /// Rank of a member, and its score.
     pub fn rank(&mut self, head: &Collection, member: &[u8]) -> Result<Option<(u64, f64)>> {
         let Some(score) = self.score(head, member)? else { return Ok(None) };
         if let Some(inline) = &head.inline {
@@ -337,7 +337,7 @@ impl Keyspace {
         Ok(Some((self.members_before(head, &place)?, score)))
     }
 
-    /// How many members come before a place.
+    /// Number of members before a place.
     fn members_before(&mut self, head: &Head, place: &[u8]) -> Result<u64> {
         if !self.ranks.has(head.id, Order::Scores)
             && let Some(near) = self.count_near(&layout::scores(head.id), place, head.count)?
@@ -350,13 +350,13 @@ impl Keyspace {
         Ok(found.before + self.pass(&mut part, Direction::Forward, u64::MAX)?)
     }
 
-    /// Members that are better counted than looked up: more of them where that would have to be prepared, so that who wants no others, as
-    /// those at an end, never needs it.
+    /// Number of members up to which counting is preferred to an outline: larger while there is no outline, so that clients that only ask
+    /// for members at an end never need one.
     fn few(&self, head: &Head) -> u64 {
         if self.ranks.has(head.id, Order::Scores) { PIECE } else { STRIDE }
     }
 
-    /// The members of a set or a sorted set with their scores; those of a set have the score 1.
+    /// Shows `visit` the members of a set or a sorted set with their scores; members of a set have the score 1.
     pub fn walk_scored_or_set(&self, head: &Collection, visit: &mut VisitScored) -> Result<()> {
         match head.kind {
             Kind::Set => self.walk_members(head, &mut |member, _| visit(member, 1.0)),

@@ -1,7 +1,7 @@
 //! Streams: entries in the order of their ids.
 //!
-//! The head has the first and the last id, so a walk starts and ends at entries that are there, not among those that were deleted before
-//! them. Groups of consumers are in `groups`.
+//! The head has the first and the last id, so a walk starts and ends at existing entries, not among entries deleted before or behind them.
+//! Groups of consumers are in `groups`.
 
 use super::entry::Head;
 use super::entry_id::EntryId;
@@ -26,17 +26,17 @@ pub enum Keep {
     From(EntryId),
 }
 
-/// A trim that may leave more than it was told to: it takes whole blocks of entries, counted from the first one that was ever added.
+/// A trim that may keep more than requested: it removes whole blocks of entries, counted from the first entry ever added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
-    /// Entries in a block; 0: all are in one.
+    /// Entries in a block; 0: one block has all.
     pub size: u64,
-    /// Entries that are removed at most.
+    /// Largest number of entries to remove.
     pub limit: u64,
 }
 
 impl Blocks {
-    /// How many of the first `most` entries are removed.
+    /// Number of entries to remove, of the first `most` ones.
     fn cut(&self, most: u64, head: &Head) -> u64 {
         let most = most.min(self.limit);
         if most == head.count {
@@ -60,7 +60,7 @@ pub fn encode_fields(pairs: &[&[u8]]) -> Vec<u8> {
 pub fn fields(entry: &[u8]) -> Result<Vec<&[u8]>> {
     let read = || {
         let mut from = Decoder::new(entry);
-        // Each takes a byte at least, so a number that fits the bytes that are left takes no more memory than they allow.
+        // Each text takes a byte at least, so the number that is checked against the remaining bytes bounds the memory.
         let texts = from.length()?.checked_mul(2)?;
         let all: Vec<&[u8]> = (0..texts).map(|_| from.prefixed()).collect::<Option<_>>()?;
         from.is_empty().then_some(all)
@@ -102,7 +102,7 @@ impl Keyspace {
         })
     }
 
-    /// The fields and values of an entry, for [`fields`] to read; `None`: it is not there.
+    /// The fields and values of an entry, for [`fields`] to read; `None`: there is no such entry.
     pub fn entry(&self, head: &Head, id: EntryId) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         Ok(self.turn.get(Room::Elements, &layout::stream_key(head.id, id), &mut out)?.then_some(out))
@@ -118,12 +118,12 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// The id of the last entry that is there.
+    /// The id of the last entry that exists.
     pub fn last_entry(&self, head: &Head) -> Result<Option<EntryId>> {
         self.edge(head, true)
     }
 
-    /// Removes entries; says how many there were.
+    /// Removes entries; returns the number of those that existed.
     pub fn remove_entries(&mut self, edit: &mut Edit, ids: &[EntryId]) -> Result<u64> {
         let mut removed = 0;
         let mut first_is_gone = false;
@@ -146,7 +146,7 @@ impl Keyspace {
         Ok(removed)
     }
 
-    /// Removes the first entries, up to what is to be kept, or less in whole blocks. Says how many.
+    /// Removes the first entries except those to be kept, or fewer in whole blocks. Returns their number.
     pub fn trim_entries(&mut self, edit: &mut Edit, keep: Keep, blocks: Option<Blocks>) -> Result<u64> {
         let head = *edit.head;
         if head.count == 0 {
@@ -171,7 +171,7 @@ impl Keyspace {
         Ok(removed)
     }
 
-    /// Removes so many entries from the start; `end` is behind them, if that is known.
+    /// Removes the first `count` entries; `end` is behind them, if it is known.
     fn remove_first(&mut self, edit: &mut Edit, count: u64, end: Option<Vec<u8>>) -> Result<()> {
         let whole = edit.head.entries();
         let mut next = None;

@@ -1,12 +1,12 @@
-//! All keys are replaced at once: a *successor*, a second keyspace on the same engine, is filled while the first one stays as it is, and
+//! Replacement of all keys at once: a *successor*, a second keyspace on the same engine, is filled while the first one stays as it is, and
 //! one batch puts it in the first one's place.
 //!
-//! Nothing of the successor can be found by way of the first keyspace: its databases and deadlines lie in the other generation of places
-//! (`layout`), its collections have ids that the first one does not use. Its counters stand in a setting of their own, which is durable
-//! before anything else of it is written. Whoever finds that setting at a start knows that the successor is not whole. The batch that
-//! ends it removes, by ranges, either the first keyspace or the successor, and the setting with it.
+//! Nothing of the successor can be found through the first keyspace: its databases and deadlines lie in the other generation of places
+//! (`layout`), and its collections have ids that the first one does not use. Its counters are in a setting of their own, which is durable
+//! before anything else of it is written. A start that finds this setting knows that the successor is not whole. The last batch removes, by
+//! ranges, either the first keyspace or the successor, and the setting with it.
 //!
-//! Memory for this does not grow with the keys, and directories and zones are the same to it. The medium needs space for both.
+//! Memory for this does not grow with the number of keys, and it works alike on directories and zones. The medium needs space for both.
 
 use super::error::{Error, Result};
 use super::layout::{self, Ids, Places, Room};
@@ -17,9 +17,9 @@ use sinterdb::settings::Settings;
 use sinterdb::{Durability, WriteOptions};
 use std::sync::Arc;
 
-/// The setting that a successor has instead of its counters: the first one of its ids, 8 bytes, and the counters.
+/// Setting that a successor has instead of its counters: its first id, 8 bytes, and the counters.
 const SUCCESSOR: &[u8] = b"successor";
-/// Ids that the first keyspace may still use while its successor is filled. Of a million imports, none lacks ids.
+/// Ids reserved for the first keyspace while its successor is filled. A million imports have enough ids.
 const IDS_MEANWHILE: u64 = 1 << 28;
 
 /// Ids and counters of a successor that has not become the keyspace yet.
@@ -30,7 +30,7 @@ pub(super) struct Unfinished {
 }
 
 impl Keyspace {
-    /// Opens the keyspace in a store as [`Keyspace::open`] does, after it has removed what an import has left that was cut short; says
+    /// Opens the keyspace in a store like [`Keyspace::open`], after it has removed the rest of an import that was cut short; returns
     /// whether there was one.
     ///
     /// # Errors
@@ -44,11 +44,11 @@ impl Keyspace {
         Ok((keyspace, left.is_some()))
     }
 
-    /// Begins an empty keyspace that is to take the place of this one; [`Keyspace::adopt`] or [`Keyspace::abandon_successor`] ends it. From
-    /// here on a store that was not told of the end is refused when it is opened ([`Error::Unfinished`]).
+    /// Begins an empty keyspace that is to replace this one; [`Keyspace::adopt`] or [`Keyspace::abandon_successor`] ends it. Until then the
+    /// store cannot be opened again ([`Error::Unfinished`]).
     ///
     /// # Errors
-    /// There is one already; those of the engine.
+    /// There is a successor already; errors of the engine.
     pub fn begin_successor(&mut self) -> Result<Keyspace> {
         if self.unfinished()?.is_some() {
             return Err(Error::Unfinished);
@@ -69,7 +69,7 @@ impl Keyspace {
         next.counters = Counters { ids: first - 1, places: Places::of_generation(self.generation().other()), ..Counters::NONE };
         next.turn.keep_hot(self.turn.hot().capacity());
         next.ranks.set_capacity(self.ranks.capacity());
-        // Before there is anything else of it, and not lost with the machine when that is kept.
+        // Before anything else of the successor is written, and durable, in case the machine fails later.
         next.put_counters();
         next.commit(&WriteOptions::new(Durability::Sync))?;
         next.turn.catch_up();
@@ -77,14 +77,14 @@ impl Keyspace {
         Ok(next)
     }
 
-    /// Puts a successor that is whole in the place of all keys, durably. A log that is kept beside the engine's is not told of it.
+    /// Replaces all keys by a whole successor, durably. A log beside the engine's is not told of it.
     ///
     /// # Errors
-    /// Those of the engine; a start finds all of the old keys and an unfinished successor, or all of the new ones.
+    /// Errors of the engine; a start finds all of the old keys and an unfinished successor, or all of the new ones.
     pub fn adopt(&mut self, mut next: Keyspace) -> Result<()> {
         next.commit(&WriteOptions::default())?;
         let (counters, last_id) = (next.committed.clone(), next.last_id);
-        // Its thread is done with what it was given.
+        // Waits for the successor's thread to end its work.
         drop(next);
         self.note_change_of_all();
         self.disturb(|_| true)?;
@@ -106,7 +106,7 @@ impl Keyspace {
     /// Removes a successor, whole or not: the keys stay as they are.
     ///
     /// # Errors
-    /// Those of the engine; a start finds all keys, and the successor perhaps.
+    /// Errors of the engine; a start finds all keys, and perhaps the successor.
     pub fn abandon_successor(&mut self, next: Keyspace) -> Result<()> {
         drop(next);
         self.unfinished()?.map_or(Ok(()), |left| self.remove_successor(&left))

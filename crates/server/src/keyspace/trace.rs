@@ -43,7 +43,7 @@ impl Keyspace {
         self.traces = is_on.then(Vec::new);
     }
 
-    /// All that was traced since the last call, in order.
+    /// Takes all traces since the last call, in order.
     pub fn take_traces(&mut self) -> Vec<Trace> {
         self.traces.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -52,7 +52,7 @@ impl Keyspace {
         self.traces.is_some()
     }
 
-    /// The writes that were traced are dropped.
+    /// Drops the traces of writes that are dropped.
     pub(super) fn forget_traces(&mut self) {
         if let Some(traces) = &mut self.traces {
             traces.clear();
@@ -64,12 +64,12 @@ impl Keyspace {
         match change {
             Change::Expired => traces.push(Trace::Expired(db, key.to_vec())),
             Change::Made | Change::Changed | Change::Removed => traces.push(Trace::Key(db, key.to_vec())),
-            // Those come with another one, or change nothing.
+            // These changes come with another one, or change nothing.
             Change::Missed | Change::Trimmed | Change::ConsumerMade => {}
         }
     }
 
-    /// The change of a group has ended.
+    /// Traces the change of a group, which has ended.
     pub(super) fn trace_group(&mut self, edit: &mut GroupEdit) {
         let Some(traces) = &mut self.traces else { return };
         let (made, pending) = (std::mem::take(&mut edit.made), std::mem::take(&mut edit.touched));

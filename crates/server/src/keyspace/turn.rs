@@ -1,11 +1,10 @@
 //! The writes of a turn: kept in memory until they become one batch of the engine, and seen by all reads meanwhile.
 //!
-//! A turn is what the server does between two looks at the network: many commands, of many clients. Their writes share one record of the
-//! log. Two writes of the same key become one. Until [`Turn::commit`] nothing is in the engine, so a turn that cannot be finished is
-//! dropped as a whole.
+//! A turn is the work of one event-loop iteration: many commands of many clients. Their writes share one record of the log. Two writes of
+//! the same key become one. Until [`Turn::commit`] nothing is in the engine, so a turn that cannot be finished is dropped as a whole.
 //!
-//! A large batch is given to the engine by a thread of its own (`committer`). It is committed when it is in the log; whoever reads the
-//! engine next waits until it is found there.
+//! A large batch is given to the engine by a thread of its own (`committer`). It counts as committed once it is in the log; the next read
+//! of the engine waits until it can be found there.
 
 use super::committer::Committer;
 use super::error::Result;
@@ -19,13 +18,13 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, btree_map};
 use std::ops::ControlFlow;
 
-/// Bytes from which on a batch is worth waking a thread for: inserting it takes ten times as long as that. Tests have both sorts.
+/// Smallest batch that is worth waking a thread for, bytes: inserting it takes ten times as long as the wake-up. Tests have both sorts.
 const LARGE: usize = if cfg!(test) { 256 } else { 32 << 10 };
 
-/// Changes of entries for which a turn keeps space.
+/// Number of changes of entries for which a turn keeps memory.
 const KEPT_STEPS: usize = 1 << 14;
 
-/// A range lies within another.
+/// Whether a range lies within another.
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
     whole.0 <= part.0 && part.1 <= whole.1
 }
@@ -59,7 +58,7 @@ impl Side {
         self.cleared.iter().any(|(from, to)| from.as_slice() <= key && key < to.as_slice())
     }
 
-    /// Whether a key is there and, into `out`, its value, if this turn has changed that; `None`, and `out` empty: it has not.
+    /// Whether a key exists, with its value in `out`, if this turn has changed it; `None`, and `out` empty: it has not.
     fn changed(&self, key: &[u8], out: &mut Vec<u8>) -> Option<bool> {
         out.clear();
         match self.written.get(key) {
@@ -87,7 +86,7 @@ impl Side {
         self.steps.retain(|key, _| key < from || key >= to);
     }
 
-    /// Gives back the memory of what was written, of which there is nothing now.
+    /// Frees the memory of the writes, of which there are none now.
     fn give_back(&mut self) {
         self.written = Written::new();
         self.steps = HashMap::new();
@@ -102,18 +101,18 @@ impl Side {
 }
 
 pub(super) struct Turn {
-    /// Read by way of [`Turn::db`].
+    /// The engine, read through [`Turn::db`].
     engine: Db,
     keys: Side,
     elements: Side,
     batch: WriteBatch,
-    /// For large batches, from the first one on, if there is a processor for it.
+    /// Thread for large batches, started for the first of them if there is a processor for it.
     committer: OnceCell<Option<Committer>>,
-    /// Reads may not find yet what it was given last.
+    /// Reads may not find yet the batch that the committer was given last.
     is_behind: Cell<bool>,
-    /// How long reads have waited for that, nanoseconds.
+    /// Nanoseconds for which reads have waited for such batches.
     waited: Cell<u64>,
-    /// Bytes of the batch that it was given last.
+    /// Bytes of the batch that the committer was given last.
     underway: usize,
     /// Bytes of keys, values and ranges that were written.
     bytes: usize,
@@ -145,15 +144,14 @@ impl Turn {
         }
     }
 
-    /// One in which nothing was written, over what the engine had at a moment. Reading all of that must not push out of the cache what
-    /// others need.
+    /// A turn without writes, over the engine's data at a moment. Its reads of much data do not push other data out of the cache.
     pub fn at(&self, snapshot: Snapshot) -> Turn {
         let mut turn = self.beside();
         turn.read = ReadOptions { snapshot: Some(snapshot), fill_cache: false, ..ReadOptions::default() };
         turn
     }
 
-    /// One over what this turn reads of the engine and, within some bounds, what it has changed of that.
+    /// A turn over the data that this one reads of the engine and, within some bounds, over the changes of this one.
     pub fn of_now(&self, room: Room, bounds: &Bounds) -> Turn {
         let mut turn = self.at(self.read.snapshot.clone().unwrap_or_else(|| self.db().snapshot()));
         let (from, to) = (bounds.0.as_slice(), bounds.1.as_slice());
@@ -168,29 +166,29 @@ impl Turn {
         turn
     }
 
-    /// One in which nothing was written, for another keyspace on the same engine.
+    /// A turn without writes, for another keyspace on the same engine.
     pub fn beside(&self) -> Turn {
         Turn::new(self.engine.clone(), self.keys.family.clone(), self.elements.family.clone())
     }
 
-    /// The engine, which has all that was committed.
+    /// The engine, with everything that was committed.
     pub fn db(&self) -> &Db {
         self.catch_up();
         &self.engine
     }
 
-    /// A commit would wait for a flush, or might: a batch that is being inserted counts as if it were there.
+    /// Whether a commit would wait for a flush, or might: a batch that is being inserted counts as inserted.
     pub fn would_wait(&self) -> bool {
         let underway = if self.is_behind.get() { self.underway } else { 0 };
         self.engine.would_wait(&self.keys.family, underway) || self.engine.would_wait(&self.elements.family, underway)
     }
 
-    /// A batch is on its way into the memtables: a read of the engine would wait for it.
+    /// Whether a batch is on its way into the memtables: a read of the engine would wait for it.
     pub fn is_underway(&self) -> bool {
         self.is_behind.get() && self.committer.get().is_some_and(|committer| committer.as_ref().is_some_and(Committer::is_underway))
     }
 
-    /// Gives back the memory that is kept from one turn for the next, if nothing is written in this one.
+    /// Frees the memory that is kept from one turn for the next, if nothing is written in this one.
     pub fn give_back(&mut self) {
         if !self.is_empty() {
             return;
@@ -203,12 +201,12 @@ impl Turn {
         }
     }
 
-    /// Range tombstones are among the writes.
+    /// Whether range tombstones are among the writes.
     pub fn deletes_ranges(&self) -> bool {
         !(self.keys.cleared.is_empty() && self.elements.cleared.is_empty())
     }
 
-    /// Waits until reads find all that was committed; those of others on the same engine, too.
+    /// Waits until all reads, those of other keyspaces on the engine as well, find everything that was committed here.
     pub fn catch_up(&self) {
         if self.is_behind.take()
             && let Some(Some(committer)) = self.committer.get()
@@ -219,7 +217,7 @@ impl Turn {
         }
     }
 
-    /// Nanoseconds for which whoever read the engine has waited for what was committed before.
+    /// Nanoseconds for which reads of the engine have waited for earlier commits.
     pub fn waited(&self) -> u64 {
         self.waited.get()
     }
@@ -238,7 +236,7 @@ impl Turn {
         }
     }
 
-    /// Nothing was written in this turn.
+    /// Whether nothing was written in this turn.
     pub fn is_empty(&self) -> bool {
         self.keys.is_untouched() && self.elements.is_untouched()
     }
@@ -253,7 +251,7 @@ impl Turn {
         self.version
     }
 
-    /// Keys that are read again and again may take so many bytes of memory; those that are there are forgotten if that is another size.
+    /// Limits the memory of keys that are read often to so many bytes; a change of the limit forgets them.
     pub fn keep_hot(&mut self, bytes: u64) {
         if bytes != self.hot.capacity() {
             self.hot.begin_anew(bytes);
@@ -264,7 +262,7 @@ impl Turn {
         &self.hot
     }
 
-    /// The value of a key into `out`; false, and `out` empty, if there is none.
+    /// Reads the value of a key into `out`; false, and `out` empty: there is none.
     pub fn get(&self, room: Room, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         match self.side(room).changed(key, out) {
             Some(found) => Ok(found),
@@ -272,8 +270,7 @@ impl Turn {
         }
     }
 
-    /// Keys of the room of keys that will be asked for next, one by one: what that reads in memory begins to be loaded. Their order is
-    /// changed.
+    /// Hints that these entries will be looked up next, one by one, so that memory they need is loaded early. Changes the order of `keys`.
     pub fn expect(&self, keys: &mut [&[u8]]) {
         keys.iter().for_each(|key| self.hot.expect(key));
         let mut absent = 0;
@@ -289,8 +286,8 @@ impl Turn {
         }
     }
 
-    /// [`Turn::get`] of the room of keys, which remembers what is read often. Of a long string it may find what stands before it alone,
-    /// if that is enough.
+    /// [`Turn::get`] for entries of keys, remembering those that are read often. If `start_is_enough`, it may find only the bytes before a
+    /// long string.
     pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool) -> Result<Option<Part>> {
         if let Some(found) = self.keys.changed(key, out) {
             return Ok(found.then_some(Part::Whole));
@@ -310,7 +307,7 @@ impl Turn {
         self.put_with(room, key, |out| out.extend_from_slice(value.as_ref()));
     }
 
-    /// Writes what `value` puts behind the bytes that it gets.
+    /// Writes a value that `value` appends to the bytes that it gets.
     pub fn put_with(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
         let side = self.side_mut(room);
         side.forget_steps(key.as_ref());
@@ -318,8 +315,8 @@ impl Turn {
         self.version += 1;
     }
 
-    /// Writes a key of which the engine has most: `step` makes of that what `value` puts. Where the turn has written all of the key before,
-    /// it writes all again.
+    /// Changes a part of a key's value: `step` turns the engine's value into the one that `value` puts. If the turn has written the whole
+    /// value before, it writes the whole value again.
     pub fn change(&mut self, key: &[u8], step: Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
         let side = &mut self.keys;
         if let Some(steps) = side.steps.get_mut(key) {
@@ -339,7 +336,7 @@ impl Turn {
         side.written.delete(key.as_ref());
     }
 
-    /// Removes a range of keys. Who removes the same again and again takes no more memory by it.
+    /// Removes a range of keys. Removing a range repeatedly takes no more memory.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
         self.version += 1;
         let side = self.side_mut(room);
@@ -353,7 +350,7 @@ impl Turn {
         self.bytes += bytes;
     }
 
-    /// Takes back all that this turn has written to a range in which there was nothing before.
+    /// Withdraws all writes of this turn to a range that was empty before.
     pub fn forget(&mut self, room: Room, bounds: &Bounds) {
         self.version += 1;
         self.side_mut(room).take_back(bounds);
@@ -425,7 +422,7 @@ impl Turn {
         }
     }
 
-    /// The engine's part of a walk, at its start; `None` if the turn has removed all of it.
+    /// The engine's part of a walk, at its start; `None`: the turn has removed the whole range.
     fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction, patience: usize) -> Result<Option<DbIterator>> {
         if side.cleared.iter().any(|cleared| covers(cleared, bounds)) {
             return Ok(None);
@@ -439,8 +436,8 @@ impl Turn {
         Ok(Some(stored))
     }
 
-    /// Makes one batch of all that was written. After an error nothing of it is in the engine, or it is not known what is (a failed
-    /// sync); the turn is over either way.
+    /// Commits all writes as one batch. After an error none of them is in the engine, or it is not known which (a failed sync); the turn is
+    /// over either way.
     pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
         self.version += 1;
         self.batch.clear();
@@ -477,7 +474,7 @@ impl Turn {
             }
         };
         if result.is_err() {
-            // What was not committed must not be found among the hot keys.
+            // Entries that were not committed must not be found among the hot keys.
             self.hot.clear();
         }
         self.keys.reset();
@@ -485,7 +482,7 @@ impl Turn {
         Ok(result?)
     }
 
-    /// Drops what was written.
+    /// Drops all writes.
     pub fn discard(&mut self) {
         self.keys.reset();
         self.elements.reset();
@@ -534,7 +531,7 @@ mod tests {
     use super::*;
     use crate::testing::fresh;
 
-    /// Bytes that are kept for the writes of the next turn.
+    /// Bytes of memory that are kept for the writes of the next turn.
     fn kept(turn: &Turn) -> usize {
         turn.keys.written.kept() + turn.elements.written.kept() + turn.batch.memory()
     }

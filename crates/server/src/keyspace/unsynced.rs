@@ -12,14 +12,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Changed keys that need no new memory.
+/// Number of changed keys for which memory is kept.
 const KEPT: usize = 1 << 14;
 
 /// Changes since the last sync, while anybody wants to know them.
 #[derive(Debug, Default)]
 pub(super) struct Unsynced {
     is_on: bool,
-    /// By database and hash of the key: the commit that its last change is in. Two keys of one hash only wait for each other.
+    /// The commit of the last change, by a hash of database and key. Two keys with one hash only wait for each other.
     changed: HashMap<u64, u64>,
     /// The commit in which whole databases were changed last.
     all: u64,
@@ -37,7 +37,7 @@ impl Unsynced {
 }
 
 impl Keyspace {
-    /// Whether changes are noted from now on.
+    /// Switches the noting of changes on or off.
     pub fn note_unsynced(&mut self, is_on: bool) {
         if self.unsynced.is_on && !is_on {
             self.unsynced.changed = HashMap::new();
@@ -45,14 +45,14 @@ impl Keyspace {
         self.unsynced.is_on = is_on;
     }
 
-    /// Forgets what is synced by now.
+    /// Forgets changes that are synced by now.
     pub fn forget_synced(&mut self) {
         let synced = self.synced();
         self.unsynced.changed.retain(|_, commit| *commit > synced);
         self.unsynced.changed.shrink_to(KEPT);
     }
 
-    /// The commit that has to be synced before what the requests since the last call have to say is durable; 0: none.
+    /// The commit that has to be synced before the replies to the requests since the last call are durable; 0: none.
     pub fn take_needs(&mut self) -> u64 {
         let bytes = self.turn.bytes();
         if bytes != self.unsynced.bytes {
@@ -62,7 +62,7 @@ impl Keyspace {
         std::mem::take(&mut self.unsynced.needs)
     }
 
-    /// The request reads what depends on all keys.
+    /// Notes that the request reads something that depends on all keys.
     pub fn need_all(&mut self) {
         self.unsynced.needs = self.unsynced.needs.max(self.position());
     }
@@ -72,7 +72,7 @@ impl Keyspace {
         self.committed() + 1
     }
 
-    /// How many commits there were.
+    /// Number of commits.
     pub fn committed(&self) -> u64 {
         self.marks.committed.load(Ordering::Acquire)
     }
@@ -81,7 +81,7 @@ impl Keyspace {
         layout::hash(self.seed, key) | (db as u64) << 56
     }
 
-    /// A key is read.
+    /// Notes a read of a key.
     pub(super) fn need(&mut self, db: usize, key: &[u8]) {
         if !self.unsynced.is_on {
             return;
@@ -94,7 +94,7 @@ impl Keyspace {
         }
     }
 
-    /// A key is changed.
+    /// Notes a change of a key.
     pub(super) fn note_change(&mut self, db: usize, key: &[u8]) {
         if self.unsynced.is_on {
             let (mark, commit) = (self.mark(db, key), self.next_commit());
@@ -102,19 +102,19 @@ impl Keyspace {
         }
     }
 
-    /// Whole databases are changed.
+    /// Notes a change of whole databases.
     pub(super) fn note_change_of_all(&mut self) {
         self.unsynced.all = self.next_commit();
         self.unsynced.needs = self.unsynced.all;
     }
 }
 
-/// A second log of what is committed, which is to be as durable as the engine's.
+/// A second log of committed changes, which is to be as durable as the engine's.
 pub trait Beside: Send + Sync {
-    /// Makes durable what was written to it. Says up to which commit that is all.
+    /// Makes everything written to the log durable, and returns the number of the last commit in it.
     ///
     /// # Errors
-    /// It is not known what of it is durable.
+    /// It is not known which part of the log is durable.
     fn sync(&self) -> std::result::Result<u64, String>;
 }
 
@@ -133,11 +133,11 @@ impl std::fmt::Debug for Syncer {
 }
 
 impl Syncer {
-    /// Everything committed so far survives the machine, and is in the log beside if there is one.
+    /// Makes everything committed so far durable, in the log beside as well if there is one.
     ///
     /// # Errors
-    /// Those of the engine, which is ended by all of them but a full medium, and of the log beside. [`Keyspace::take_sync_failure`] tells
-    /// of them, too.
+    /// Errors of the engine, which end it unless the medium is full, and of the log beside. [`Keyspace::take_sync_failure`] tells of them,
+    /// too.
     pub fn sync(&self) -> Result<()> {
         self.sync_all().inspect_err(|error| *self.marks.failure.lock() = Some(error.to_string()))
     }
@@ -148,7 +148,7 @@ impl Syncer {
         self.cleaner.sync_begins();
         self.db.sync()?;
         self.cleaner.sync_ended();
-        // What was committed since then may be in the log beside and not be synced in the engine's.
+        // Later commits may be in the log beside and not be synced in the engine's.
         let beside = self.beside.as_ref().map_or(Ok(upto), |beside| beside.sync().map_err(Error::Beside))?;
         self.marks.synced.fetch_max(upto.min(beside), Ordering::AcqRel);
         Ok(())
@@ -156,13 +156,12 @@ impl Syncer {
 }
 
 impl Keyspace {
-    /// From now on, syncs sync another log, too, and what is not in it does not count as synced. Syncers that were made before know nothing
-    /// of it.
+    /// Sets a second log: from now on, syncs include it, and only commits in it count as synced. Syncers made before do not know of it.
     pub fn set_beside(&mut self, beside: Arc<dyn Beside>) {
         self.beside = Some(beside);
     }
 
-    /// A name for these data, which no others have: for files that belong to them.
+    /// A unique name for these data, for files that belong to them.
     pub fn data_mark(&self) -> String {
         let digest = sha1(&[&b"files beside "[..], &self.seed.to_le_bytes()].concat());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -22,7 +22,7 @@ pub const OF_REDIS: &[&str] = &["radix-tree-keys", "radix-tree-nodes"];
 /// [`OF_REDIS`] and the field that differs between two servers that have read version 9: to Redis, the first entry of a stream without
 /// entries has the largest id then.
 pub const FROM_NINE: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id"];
-/// [`OF_REDIS`] and the fields that version 9 has no place for.
+/// [`FROM_NINE`] and the fields that version 9 has no place for.
 pub const NOT_IN_NINE: &[&str] =
     &["radix-tree-keys", "radix-tree-nodes", "recorded-first-entry-id", "max-deleted-entry-id", "entries-added", "entries-read", "lag"];
 /// [`OF_REDIS`] and the field that a log does not tell: a consumer counts as seen when the log is run.
