@@ -2,16 +2,16 @@
 //!
 //! From the bottom, each module importing only lower ones (docs/decisions/0020):
 //!
-//! * [`number`]: numbers as Redis reads and writes them; [`system`]: what the system says; [`log`]: what the server says;
-//!   [`tls`]: certificates and keys
+//! * [`number`]: numbers as Redis reads and writes them; [`system`]: figures of the system; [`log`]: the server's log; [`tls`]:
+//!   certificates and keys
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them; [`bits`]: strings as bits; [`hyperloglog`]: counts
 //!   of distinct elements; [`geohash`]: positions on earth; [`sha1`]: digests
 //! * [`rdb`]: Redis's file format as bytes
-//! * [`keyspace`]: keys and what they hold, on the engine
-//! * [`persist`]: keys from and to that format
+//! * [`keyspace`]: keys and values, on the engine
+//! * [`persist`]: conversion of keys to and from that format
 //! * [`append`]: a log of commands in that format, beside the engine's own
-//! * [`command`]: what the commands do, one file per family
+//! * [`command`]: the commands, one file per family
 //! * [`transfer`]: import and export of files
 //! * [`net`]: clients over TCP
 

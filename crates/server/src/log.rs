@@ -1,8 +1,8 @@
 //! The server's log: a line for each event, `time=.. level=.. event=.. name=value ..`, to standard error or a file, and to the
 //! system's log.
 //!
-//! Values that hold blanks, quotes or what is no printable text are quoted with escapes, so that a line is always one event and always
-//! splits at its blanks.
+//! Values with blanks, quotes or unprintable bytes are quoted with escapes, so that a line is always one event and always splits at its
+//! blanks.
 
 use parking_lot::Mutex;
 use std::fmt::{Display, Write as _};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How much an event matters, under Redis's names.
+/// Importance of an event, under Redis's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
     /// Details for finding a mistake.
@@ -41,7 +41,7 @@ impl Level {
     }
 }
 
-/// Parts of a system that its log tells apart, with their numbers (RFC 5424, section 6.2.1).
+/// Parts of a system that its log distinguishes, with their numbers (RFC 5424, section 6.2.1).
 const FACILITIES: [(&str, u8); 9] = [
     ("user", 1),
     ("local0", 16),
@@ -54,7 +54,7 @@ const FACILITIES: [(&str, u8); 9] = [
     ("local7", 23),
 ];
 
-/// A part of the system, under which its log has the server's events.
+/// Part of the system under which the system's log files the server's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facility(u8);
 
@@ -92,7 +92,7 @@ pub struct SystemLog {
 }
 
 impl SystemLog {
-    /// The log behind a socket, `/dev/log` on most systems. Nobody needs to listen there yet.
+    /// A log behind a socket, `/dev/log` on most systems. Nobody needs to listen there yet.
     pub fn new(path: PathBuf, ident: String, facility: Facility) -> SystemLog {
         SystemLog { path, ident, facility, socket: None }
     }
@@ -158,7 +158,7 @@ impl Log {
         self.least.store(least as u8, Ordering::Relaxed);
     }
 
-    /// Writes an event, if its level is not too low. What cannot be written is lost: there is nobody to tell.
+    /// Writes an event, if its level is high enough. Failures are ignored: there is nobody to tell.
     pub fn event(&self, now: u64, level: Level, event: &str, values: &[(&str, &dyn Display)]) {
         if (level as u8) < self.least.load(Ordering::Relaxed) {
             return;

@@ -20,14 +20,14 @@ pub fn put_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// A number in decimal digits.
+/// Decimal digits of a number.
 pub fn integer_text(number: i64) -> Vec<u8> {
     let mut out = Vec::with_capacity(20);
     put_integer(&mut out, number);
     out
 }
 
-/// The one way to write an integer: no blanks, no plus, no leading zeros, no more than 64 bits.
+/// Parses an integer in its only valid form: no blanks, no plus, no leading zeros, no more than 64 bits.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix(b"-") {
         Some(digits) => (true, digits),
@@ -50,11 +50,11 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if is_negative { 0i64.checked_sub_unsigned(number) } else { i64::try_from(number).ok() }
 }
 
-/// Powers of two beyond this make no number, whatever they are multiplied with.
+/// Powers of two beyond this give no valid number, whatever they are multiplied with.
 const POWER_MAX: i64 = 20_000;
 
-/// A hexadecimal number as C's `strtod` reads it behind a sign, such as `0x1.8p-3`: a number and the power of two that it is multiplied
-/// with. What does not fit is told by the lowest bit.
+/// Parses a hexadecimal number as C's `strtod` reads it behind a sign, such as `0x1.8p-3`, into a number and a power of two as its factor.
+/// The lowest bit is set if bits did not fit.
 pub fn parse_hexadecimal(text: &[u8]) -> Option<(u128, i64)> {
     let [b'0', b'x' | b'X', rest @ ..] = text else { return None };
     let at = rest.iter().position(|byte| matches!(byte, b'p' | b'P')).unwrap_or(rest.len());
@@ -78,14 +78,14 @@ pub fn parse_hexadecimal(text: &[u8]) -> Option<(u128, i64)> {
 /// `number * 2^power`, if it is neither too large nor too small.
 fn scaled(number: u128, power: i64) -> Option<f64> {
     let power = i32::try_from(power).ok()?;
-    // In two steps: one might leave what a double has, and the number come back into it.
+    // In two steps: a single one might leave the range of a double although the result is inside.
     let half = power / 2;
     let scaled = number as f64 * 2f64.powi(half) * 2f64.powi(power - half);
     if number == 0 { Some(0.0) } else { Some(scaled).filter(|scaled| scaled.is_finite() && *scaled != 0.0) }
 }
 
-/// A floating-point number as C's `strtod` reads it: the whole text, no blanks before it, not NaN, and neither too large nor
-/// too small to be told from infinity and zero.
+/// Parses a floating-point number as C's `strtod` reads it: the whole text, no leading blanks, not NaN, and distinguishable from infinity
+/// and zero.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let (is_negative, unsigned) = (text.first() == Some(&b'-'), text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text));
     if let Some((number, power)) = parse_hexadecimal(unsigned) {
@@ -123,14 +123,14 @@ pub fn format_double(number: f64) -> String {
     trim(format!("{number:.decimals$}"))
 }
 
-/// A number as a person would write it: 17 decimals at most, no exponent, without zeros at the end. It is finite.
+/// Formats a finite number as a person would write it: at most 17 decimals, no exponent, no trailing zeros.
 pub fn plain_double(number: f64) -> String {
     let text = format!("{number:.17}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// Cuts off the decimals. What 64 bits cannot have becomes the smallest number that they can, as processors have it.
+/// Cuts off the decimals. A number outside 64 bits becomes the smallest one inside, as processors do it.
 pub fn to_integer(number: f64) -> i64 {
     // Exact: a power of two.
     let limit = 2f64.powi(63);

@@ -31,7 +31,7 @@ struct Wait {
     deadline: Option<u64>,
 }
 
-/// All who wait.
+/// All waiting clients.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     queues: [HashMap<Vec<u8>, Queue>; DATABASES],
@@ -79,7 +79,7 @@ impl Waits {
         true
     }
 
-    /// A key was changed.
+    /// Puts a key that was changed on the list of changed keys, if somebody waits for it.
     pub fn touch(&mut self, db: usize, key: &[u8]) {
         if self.by_waiter.is_empty() {
             return;
@@ -104,23 +104,23 @@ impl Waits {
 }
 
 impl Keyspace {
-    /// Notes that one waits for any of these keys of a database, and since when; without keys, for a sync. `kind` is what a key has to
-    /// hold to be of use, `deadline` the unix millisecond at which [`Keyspace::next_overdue`] says so.
+    /// Notes that a client waits for any of these keys of a database; without keys, for a sync. `kind` is the type that a key has to hold
+    /// to be of use, `deadline` the unix millisecond from which on [`Keyspace::next_overdue`] gives the client.
     pub fn wait(&mut self, waiter: u64, db: usize, keys: &[Vec<u8>], kind: Option<Kind>, deadline: Option<u64>) {
         self.waits.add(waiter, db, keys, kind, deadline);
     }
 
-    /// Takes one off; false: it did not wait.
+    /// Ends the wait of a client; false: it did not wait.
     pub fn unwait(&mut self, waiter: u64) -> bool {
         self.waits.remove(waiter)
     }
 
-    /// How many wait.
+    /// Number of waiting clients.
     pub fn waiting(&self) -> usize {
         self.waits.by_waiter.len()
     }
 
-    /// A key has changed that somebody waits for.
+    /// Whether a key has changed that somebody waits for.
     pub fn has_ready(&self) -> bool {
         !self.waits.ready.is_empty()
     }
@@ -134,10 +134,10 @@ impl Keyspace {
         Some((db, key))
     }
 
-    /// The first one, from a ticket on, to whom what a key holds now is of use: ticket and number.
+    /// The first client, from a ticket on, to which the present value of a key is of use: its ticket and number.
     ///
     /// # Errors
-    /// Those of reading the key.
+    /// Errors of reading the key.
     pub fn next_waiter(&mut self, db: usize, key: &[u8], from: u64) -> Result<Option<(u64, u64)>> {
         if self.waits.queue(db, key).is_none() {
             return Ok(None);
@@ -154,12 +154,12 @@ impl Keyspace {
         self.waits.syncs.values().copied().collect()
     }
 
-    /// When the first wait is over, unix milliseconds.
+    /// End of the wait that ends first, unix milliseconds.
     pub fn next_deadline(&self) -> Option<u64> {
         self.waits.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// One whose wait is over by now, and who is taken off by this.
+    /// A client whose wait is over by now; the wait is removed.
     pub fn next_overdue(&mut self) -> Option<u64> {
         let (_, waiter) = self.waits.deadlines.first().copied().filter(|(deadline, _)| *deadline <= self.now)?;
         self.waits.remove(waiter);
@@ -201,7 +201,7 @@ mod tests {
         assert!(keyspace.unwait(7) && !keyspace.unwait(7));
         assert_eq!(keyspace.next_waiter(0, b"b", 0).unwrap(), None);
         assert_eq!(keyspace.next_waiter(0, b"a", 0).unwrap().map(|found| found.1), Some(9));
-        // Gone again: only who waits for any change is concerned.
+        // Removed again: only clients that wait for any change are concerned.
         keyspace.remove(0, b"a").unwrap();
         assert_eq!(keyspace.next_ready(), Some((0, b"a".to_vec())));
         assert_eq!(keyspace.next_waiter(0, b"a", 0).unwrap().map(|found| found.1), Some(9));

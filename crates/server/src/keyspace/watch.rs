@@ -34,7 +34,7 @@ impl Watches {
         }
     }
 
-    /// A key was changed.
+    /// Disturbs the watchers of a key that was changed.
     pub fn touch(&mut self, db: usize, key: &[u8]) {
         if self.watchers.is_empty() {
             return;

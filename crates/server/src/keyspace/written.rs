@@ -12,15 +12,15 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Places of the hash table at first. It is never more than half full.
+/// Initial slots of the hash table, which is never more than half full.
 const FIRST_PLACES: usize = 64;
-/// Places and bytes that are kept from one turn to the next: what nearly all need. Of entries as many as places.
+/// Slots and bytes of memory that are kept from one turn to the next, enough for nearly all turns. Entries are kept for as many as slots.
 const KEPT_PLACES: usize = 1 << 14;
 const KEPT_BYTES: usize = 8 << 20;
-/// Bytes of values that were written over that may lie among the others, however few these are.
+/// Bytes of overwritten values that may lie among the others, however few these are.
 const GARBAGE: usize = 1 << 20;
 
-/// A key with its first bytes in front, so that the tree goes to the memory of a key only where these are equal.
+/// A key with its first bytes in front, so that the tree reads the memory of a key only where these are equal.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key<'k> {
     prefix: u64,
@@ -45,7 +45,7 @@ struct Span {
 }
 
 impl Span {
-    /// Up to the end of what was written. Nothing lies nowhere: what is behind the rest may go.
+    /// The bytes from `at` to the end of what was written. An empty span starts at 0, so that bytes behind the rest may be removed.
     fn since(at: usize, bytes: &[u8]) -> Span {
         let len = bytes.len() - at;
         Span { at: if len > 0 { at } else { 0 }, len }
@@ -74,16 +74,17 @@ struct Entry {
 /// Keys that were written, and their values.
 #[derive(Debug)]
 pub(super) struct Written {
-    /// Whoever chooses the keys does not know which of them share a place.
+    /// Seed of the hash: clients that choose the keys do not know which of them collide.
     seed: u64,
     bytes: Vec<u8>,
-    /// Bytes of values that were written over.
+    /// Bytes of overwritten values.
     garbage: usize,
-    /// In the order in which they were written first.
+    /// Entries in the order in which their keys were first written.
     entries: Vec<Entry>,
-    /// Numbers of entries and one, 0: none. Open addressing: an entry is at the place that its hash says, or behind it without a gap.
+    /// Slots of the hash table: the number of an entry plus one; 0: empty. Open addressing: an entry is in the slot of its hash, or behind
+    /// it without a gap.
     places: Vec<usize>,
-    /// Entries that were not taken back.
+    /// Number of entries that were not withdrawn.
     len: usize,
     order: OnceCell<Order<'static>>,
 }
@@ -123,7 +124,8 @@ impl Written {
         }
     }
 
-    /// Writes what `value` puts behind the bytes that it gets, and changes none of these. How many bytes that are, the key's included.
+    /// Writes the value that `value` appends to the bytes that it gets, which it must not change. Returns the number of bytes, with those
+    /// of the key.
     pub fn put(&mut self, key: &[u8], value: impl FnOnce(&mut Vec<u8>)) -> usize {
         if self.garbage > GARBAGE.max(self.bytes.len() / 2) {
             self.compact();
@@ -141,7 +143,7 @@ impl Written {
         self.entries[number].value = Value::Deleted;
     }
 
-    /// Takes back what was written to keys from `from` up to (not including) `to`.
+    /// Withdraws the writes to keys from `from` up to (not including) `to`.
     pub fn take_back(&mut self, from: &[u8], to: &[u8]) {
         for entry in &mut self.entries {
             let key = &self.bytes[entry.key.range()];
@@ -154,13 +156,13 @@ impl Written {
         if let Some(order) = self.order.get_mut() {
             order.retain(|_, number| !self.entries[*number].value.is_taken_back());
         }
-        // Who writes and takes back again and again must not leave more than he keeps.
+        // Repeated writes and withdrawals must not leave more than the present writes take.
         if self.entries.len() > 2 * self.len {
             self.compact();
         }
     }
 
-    /// Keys and what was written to them, each once, in no order.
+    /// Keys and the values written to them, each once, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
         let entries = self.entries.iter().enumerate();
         entries.filter_map(|(number, entry)| Some((&self.bytes[entry.key.range()], self.value(number)?)))
@@ -179,8 +181,8 @@ impl Written {
         if self.places.len() > KEPT_PLACES {
             self.places = vec![0; FIRST_PLACES];
         } else {
-            // Few turns fill the table, and what is emptied here is in the caches. A place before an entry's own is emptied only with all
-            // up to the next gap.
+            // Few turns fill the table, and the slots emptied here are in the caches. A slot before an entry's own is emptied only together
+            // with all up to the next gap.
             for entry in &self.entries {
                 let mut place = self.home(entry.hash);
                 while std::mem::take(&mut self.places[place]) != 0 {
@@ -196,13 +198,13 @@ impl Written {
         (self.garbage, self.len) = (0, 0);
     }
 
-    /// Bytes of memory, without those of the tree.
+    /// Bytes of memory, without the tree.
     #[cfg(test)]
     pub fn kept(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<usize>()
     }
 
-    /// The entry of a key that is being written, which has no bytes of an earlier value any more. The caller gives it its value.
+    /// The entry of a key that is about to be written, without the bytes of an earlier value. The caller gives it its value.
     fn entry(&mut self, key: &[u8]) -> usize {
         let hash = self.hash(key);
         let (place, found) = self.find(hash, key);
@@ -219,7 +221,7 @@ impl Written {
         }
         let old = std::mem::replace(&mut self.entries[number].value, Value::Deleted);
         match old {
-            // A long value that is changed again and again stays the only one.
+            // A long value that is changed repeatedly is stored once.
             Value::Put(span) if span.range().end == self.bytes.len() => self.bytes.truncate(span.at),
             _ => self.garbage += old.len(),
         }
@@ -232,7 +234,7 @@ impl Written {
         number
     }
 
-    /// The place and the number of a key's entry; `None`: there is none, and this is where it would be.
+    /// The slot and the number of a key's entry; `None`: there is none, and this would be its slot.
     fn find(&self, hash: u64, key: &[u8]) -> (usize, Option<usize>) {
         let mut place = self.home(hash);
         while let Some(number) = self.places[place].checked_sub(1) {
@@ -249,7 +251,7 @@ impl Written {
         xxh3_64_with_seed(key, self.seed)
     }
 
-    /// The place that a hash says. There are a power of two of them.
+    /// The slot of a hash. The number of slots is a power of two.
     fn home(&self, hash: u64) -> usize {
         hash as usize & (self.places.len() - 1)
     }
@@ -274,11 +276,11 @@ impl Written {
         }
     }
 
-    /// Leaves out what was written over, and taken back.
+    /// Removes overwritten values and withdrawn writes.
     fn compact(&mut self) {
         let (old, mut entries, len) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.entries), self.len);
         if entries.len() > len {
-            // The numbers of those that stay change.
+            // The numbers of the remaining entries change.
             entries.retain(|entry| !entry.value.is_taken_back());
             self.order.take();
             self.places = vec![0; (2 * len).next_power_of_two().max(FIRST_PLACES)];
@@ -387,7 +389,7 @@ mod tests {
         assert!(written.bytes.capacity() < 40 << 20, "{}", written.bytes.capacity());
     }
 
-    /// Values that turn out to be wrong when half of them is written.
+    /// Values that prove wrong when half of them is written.
     #[test]
     fn what_is_taken_back_takes_no_memory() {
         let mut written = Written::new();

@@ -6,10 +6,10 @@ use crate::command::note_ended;
 use crate::log::Level;
 
 impl Net {
-    /// The engine has the turn's writes: they go to the log beside, too, if there is one, and the turn's replies are what they will be.
+    /// Writes the turn, which the engine has, to the log beside, if there is one; after that the turn's replies do not change any more.
     pub(super) fn write_log(&mut self) {
         if self.server.append.is_on() {
-            // What ended by the clock since the last request.
+            // Keys whose deadline has passed since the last request.
             note_ended(&mut self.keyspace, &mut self.server);
         }
         match self.server.append.write(self.keyspace.committed()) {
@@ -21,7 +21,7 @@ impl Net {
         }
     }
 
-    /// Begins and ends what the log beside needs. Nothing of the turn is left to be committed.
+    /// Switches the log beside on or off, and begins or ends its bases. Nothing of the turn is left to be committed.
     pub(super) fn turn_log(&mut self, now: u64) {
         let growth = self.server.configuration.growth();
         for news in self.server.append.turn(&mut self.keyspace, &growth, now) {

@@ -1,10 +1,10 @@
-//! One client: what it has sent and not yet got an answer to, and what it has to be sent.
+//! One client: the requests that it has sent and that have no reply yet, and the output to be sent to it.
 //!
-//! A client that does not read is not read from: requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So what a client can
-//! make the server hold is bounded by that and one reply. A long string of a reply is not even held (`later`), and a long value of a
-//! request goes to the keyspace as it comes, unless its command needs it whole.
+//! A client that does not read is not read from: its requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So the memory
+//! that a client can occupy is bounded by that and one reply. A long string of a reply is not even held (`later`), and a long value of a
+//! request goes to the keyspace as it arrives, unless its command needs it whole.
 //!
-//! A client's output is, from its start: what is sent, what may leave, what waits for a sync, what this turn has added.
+//! A client's output is, from its start: bytes that are sent, bytes that may leave, replies that wait for a sync, replies of this turn.
 
 use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
@@ -25,26 +25,26 @@ const OUTPUT_PAUSE: usize = 64 << 10;
 const OUTPUT_MAX: usize = 1 << 30;
 /// Bytes to be sent at which a client is closed before authentication.
 const STRICT_OUTPUT_MAX: usize = 64 << 10;
-/// Bytes that are sent to a client in a turn: one that takes all at once must not keep the others waiting.
+/// Largest number of bytes that are sent to a client in a turn: a client that takes everything must not keep the others waiting.
 const WRITE_SHARE: usize = 1 << 20;
 /// Bytes of one request before authentication, all arguments together.
 const STRICT_INPUT_MAX: usize = 64 << 10;
-/// Memory of an empty buffer that is kept while its client is busy: a read and what the one before left of a request fit into it. With
-/// less, each turn of a client who sends much gave pages back, and got new ones.
+/// Memory of an empty buffer that is kept while its client is busy: enough for a read and the incomplete request before it. With less, each
+/// turn of a client that sends much would give pages back and get new ones.
 const KEPT: usize = 256 << 10;
 /// Arguments before a long value, at most.
 const VALUE_MOST: usize = 4;
 /// Arguments that need no memory of their own.
 const FEW: usize = 16;
 
-/// Bytes that are received and kept of a client whose next request cannot be run yet.
+/// Bytes that are received and kept of a client whose next request cannot run yet.
 const INPUT_WAITING: usize = 1 << 20;
-/// Bytes of output, sent or not, above which the sent ones are dropped before more is written.
+/// Bytes of output, sent or not, above which the sent bytes are dropped before more is written.
 const SENT_KEPT: usize = 64 << 20;
-/// A reply that was cut is not sent: with this much in the output, more than [`OUTPUT_MAX`] of it is unsent, and the client is closed.
+/// A truncated reply is never sent: with this much in the output, more than [`OUTPUT_MAX`] of it is unsent, and the client is closed.
 const _: () = assert!(REPLIES_MAX > OUTPUT_MAX + SENT_KEPT);
 
-/// Replies that may not leave before a sync, up to where the next such ones begin, or those of the turn.
+/// Replies that may not leave before a sync, up to the next such group or the replies of the turn.
 struct Awaiting {
     /// Offset in the output at which the replies begin.
     start: usize,
@@ -62,12 +62,12 @@ pub(super) struct Connection {
     input: Vec<u8>,
     /// Bytes of `input` that are handled.
     taken: usize,
-    /// Bytes of `input` up to which the keyspace was told what is coming.
+    /// Bytes of `input` for which the keyspace has got hints.
     expected: usize,
-    /// The value of the request that is coming in, if that goes to the keyspace as it comes.
+    /// The value of the incoming request, if it goes to the keyspace as it arrives.
     upload: Option<Upload>,
     output: Vec<u8>,
-    /// Long strings that belong into `output`.
+    /// Long strings inserted into `output`.
     later: LaterStrings,
     /// Bytes of `output` that are sent.
     sent: usize,
@@ -79,7 +79,7 @@ pub(super) struct Connection {
     pub needs: u64,
     /// Replies that wait for a sync, in order.
     awaiting: VecDeque<Awaiting>,
-    /// The network knows that something waits for a sync.
+    /// The network knows that replies wait for a sync.
     pub is_awaiting: bool,
     /// There may be more to read than was read.
     pub is_readable: bool,
@@ -103,22 +103,22 @@ pub(super) struct Connection {
     behind_since: Option<u64>,
     /// Memory that the connection held when it was last measured, bytes.
     pub held: usize,
-    /// Nothing more is handled; closed when all is sent.
+    /// No request is handled any more; closed when all output is sent.
     pub is_ending: bool,
-    /// Gone: to be removed.
+    /// The connection is dead: to be removed.
     pub is_dead: bool,
-    /// When it last said something, unix milliseconds.
+    /// When the client last sent something, unix milliseconds.
     pub active: u64,
-    /// When it was last seen to be authenticated, or else when it came, unix milliseconds.
+    /// When the client was last seen to be authenticated, or else when it connected, unix milliseconds.
     pub known: u64,
 }
 
 /// Outcome of handling a client's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handled {
-    /// All that can be handled now.
+    /// All requests that can be handled now are handled.
     All,
-    /// Something has to be done for others, or the turn has grown long and is to be committed, before the next request.
+    /// Before the next request, work for other clients has to be done, or the turn is so long that it has to be committed.
     Others,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
@@ -170,39 +170,39 @@ impl Connection {
         self.output.len() - self.sent
     }
 
-    /// Requests wait until more is sent.
+    /// Whether requests wait until more output is sent.
     pub fn is_paused(&self) -> bool {
         self.unsent() > OUTPUT_PAUSE || !self.later.is_empty()
     }
 
-    /// The next request cannot be run yet.
+    /// Whether the next request cannot run yet.
     fn is_held_up(&self) -> bool {
         self.session.is_waiting() || self.is_postponed
     }
 
-    /// Nothing more is read for now.
+    /// Whether nothing more is read for now.
     fn is_full(&self) -> bool {
         self.is_paused() || (self.is_held_up() || self.session.is_in_steps()) && self.input.len() >= INPUT_WAITING
     }
 
-    /// The client says nothing because it waits for the server.
+    /// Whether the client sends nothing because it waits for the server.
     pub fn is_waiting(&self) -> bool {
         self.is_held_up() || self.session.is_in_steps()
     }
 
-    /// There is something to be read now.
+    /// Whether there is something to be read now.
     pub fn can_read(&self) -> bool {
         self.is_readable && !self.is_full() && !self.is_ending && !self.is_dead
     }
 
-    /// There is something to be read, handled or sent now.
+    /// Whether there is something to be read, handled or sent now.
     pub fn has_work(&self) -> bool {
         let can_handle =
             self.has_waiting && (!self.is_paused() || self.session.is_in_steps()) && !self.is_held_up() && !self.is_ending && !self.is_dead;
         can_handle || self.takes_more || self.can_read()
     }
 
-    /// A client that waits and is gone: nothing must be removed for it.
+    /// Marks a client as dead that has disconnected while its request waits: nothing must be removed for it.
     pub fn check_shut(&mut self) {
         self.is_dead |= self.is_shut && (self.session.is_waiting() || self.session.is_in_steps()) && self.is_full();
     }
@@ -212,10 +212,10 @@ impl Connection {
         self.has_waiting = true;
     }
 
-    /// Reads once, through a buffer that all share. True: something came.
+    /// Reads once, through a buffer shared by all clients. True: bytes arrived.
     pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) -> bool {
         match self.stream.read(buffer, &mut self.input) {
-            // Who has said all may still listen.
+            // A client that has sent all its requests may still read.
             Ok(Came::End) if self.waits_for_sync() => self.is_ending = true,
             Ok(Came::End) => self.is_dead = true,
             Ok(Came::Bytes(bytes, may_have_more)) => {
@@ -236,7 +236,7 @@ impl Connection {
         false
     }
 
-    /// Handles the requests that are complete, and begins none when the server's clock has come to `until`, nanoseconds.
+    /// Handles the complete requests, and begins none once the server's clock has reached `until`, nanoseconds.
     pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Handled {
         self.has_waiting = false;
         server.start_stopwatch();
@@ -275,7 +275,7 @@ impl Connection {
                     self.parser.next_request();
                     self.taken += used;
                     self.is_ending |= ended == Ended::Closes;
-                    // More may be complete.
+                    // More requests may be complete.
                     self.has_waiting = true;
                     if ended == Ended::EngineFailed {
                         return Handled::EngineFailed;
@@ -297,7 +297,7 @@ impl Connection {
         Handled::All
     }
 
-    /// Gives the keyspace what has come of a long value, if the request that is coming in has one; false: there is nothing to give.
+    /// Gives the keyspace the bytes of a long value that have arrived, if the incoming request has one; false: there are none.
     fn takes_upload(&mut self, keyspace: &mut Keyspace, server: &Server) -> bool {
         let waiting = self.input.get(self.taken..).unwrap_or_default();
         if self.upload.is_none()
@@ -322,7 +322,7 @@ impl Connection {
         true
     }
 
-    /// Does a share of the work on a request that is done in steps; `None`: the next one may be run.
+    /// Does a share of the work on a request that is done in steps; `None`: the next request may run.
     fn work(&mut self, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Option<Handled> {
         self.has_waiting = true;
         let command = self.session.stepped().and_then(|name| server.command(name));
@@ -352,7 +352,7 @@ impl Connection {
         self.session.is_in_steps().then_some(Handled::All)
     }
 
-    /// Drops what a client leaves unfinished that goes.
+    /// Drops the unfinished work of a client that disconnects.
     pub fn abandon(&mut self, keyspace: &mut Keyspace, server: &mut Server) {
         if let Some(upload) = self.upload.take() {
             keyspace.drop_upload(&upload);
@@ -360,7 +360,7 @@ impl Connection {
         end_steps(keyspace, server, &mut self.session);
     }
 
-    /// Tells the keyspace for which keys the next requests ask, if there is more than one.
+    /// Tells the keyspace the keys of the next requests, if there is more than one.
     fn expect(&mut self, keyspace: &mut Keyspace) {
         let waiting = self.input.get(self.taken..).unwrap_or_default();
         let Some((_, first)) = Coming::of(waiting).next().filter(|(_, end)| *end < waiting.len()) else { return };
@@ -373,7 +373,7 @@ impl Connection {
         self.expected = self.taken + end;
     }
 
-    /// The complete request waits until a pause is over, or until the engine can take more.
+    /// Whether the complete request has to wait until a pause is over, or until the engine can take more.
     fn has_to_wait(&self, keyspace: &Keyspace, server: &Server) -> bool {
         if !server.is_short_of_room && server.pause.is_over(keyspace.now()) {
             return false;
@@ -386,7 +386,7 @@ impl Connection {
         })
     }
 
-    /// Runs the request that waits again, because this key has changed, or a sync has ended.
+    /// Retries the waiting request, because this key has changed, or a sync has ended.
     pub fn resume(&mut self, key: Option<&[u8]>, keyspace: &mut Keyspace, server: &mut Server) -> Handled {
         self.drop_sent_of_many();
         let before = self.output.len();
@@ -397,7 +397,7 @@ impl Connection {
         if ended == Ended::EngineFailed { Handled::EngineFailed } else { Handled::All }
     }
 
-    /// Ends the wait of a request without what it waits for.
+    /// Ends the wait of a request without success.
     pub fn give_up(&mut self, reason: Reason, keyspace: &mut Keyspace, server: &mut Server) {
         self.drop_sent_of_many();
         let before = self.output.len();
@@ -406,7 +406,7 @@ impl Connection {
         self.goes_on(before, keyspace, server);
     }
 
-    /// Requests behind one that waited are run if it has got its reply.
+    /// Handles the requests behind one that waited, if it has got its reply.
     fn goes_on(&mut self, before: usize, keyspace: &Keyspace, server: &mut Server) {
         if !self.session.is_waiting() {
             self.has_waiting = true;
@@ -415,7 +415,7 @@ impl Connection {
         }
     }
 
-    /// Sends a message, with the replies of the turn. What it tells of is in the commit `needs`, or in none.
+    /// Sends a message, with the replies of the turn. The change that it reports is in the commit `needs`, or in none.
     pub fn post(&mut self, post: &Post, needs: u64, server: &mut Server, now: u64) {
         if !self.is_ending && !self.is_dead {
             self.needs = self.needs.max(needs);
@@ -447,7 +447,7 @@ impl Connection {
         }
     }
 
-    /// More is to be sent than its soft limit.
+    /// Whether more is to be sent than the soft limit.
     pub fn is_behind(&self) -> bool {
         self.behind_since.is_some()
     }
@@ -485,7 +485,7 @@ impl Connection {
             return Ended::Closes;
         }
         keyspace.note_unsynced(server.configuration.fsync == Fsync::Always);
-        // What others have left there is not this one's.
+        // Needs left there by other clients are not this client's.
         keyspace.take_needs();
         self.session.uploaded = self.upload.take();
         self.session.is_uploaded = self.session.uploaded.is_some();
@@ -517,16 +517,16 @@ impl Connection {
         }
     }
 
-    /// The turn's writes are in the engine: its replies count, and may leave when the commit that they need is among those that are synced
-    /// (`None`: at once).
+    /// The turn's writes are in the engine: its replies may leave when the commit that they need is among the synced ones (`None`: at
+    /// once).
     pub fn settle(&mut self, committed: u64, synced: Option<u64>) {
-        // What was to be written and then was not is in no commit.
+        // Writes that were planned and then not made are in no commit.
         self.needs = self.needs.min(committed);
         let needs = if synced.is_some_and(|synced| self.needs > synced) { self.needs } else { 0 };
         self.end_turn(needs);
     }
 
-    /// The turn's replies are what they will be.
+    /// Closes the turn's replies, which need this commit to be synced.
     fn end_turn(&mut self, needs: u64) {
         let (start, replies) = (self.turn_start, std::mem::take(&mut self.turn_replies));
         self.turn_start = self.output.len();
@@ -537,19 +537,19 @@ impl Connection {
         }
     }
 
-    /// Something waits for a sync.
+    /// Whether replies wait for a sync.
     pub fn waits_for_sync(&self) -> bool {
         !self.awaiting.is_empty()
     }
 
-    /// All commits up to this one are synced.
+    /// Releases the replies that need commits up to this one, which are synced.
     pub fn release(&mut self, synced: u64) {
         while self.awaiting.front().is_some_and(|first| first.needs <= synced) {
             self.awaiting.pop_front();
         }
     }
 
-    /// A sync has failed: an error takes the place of each reply that has waited for one. The turn has not begun.
+    /// Replaces all replies that wait for a sync by an error, since a sync has failed. The turn has not begun.
     pub fn refuse_awaiting(&mut self, text: &[u8]) {
         if let Some(first) = self.awaiting.front() {
             self.turn_start = first.start;
@@ -564,11 +564,11 @@ impl Connection {
         self.awaiting.front().map_or(self.turn_start, |first| first.start)
     }
 
-    /// The turn's writes are lost: an error takes the place of each of its replies.
+    /// Replaces the turn's replies by errors, since its writes are lost.
     pub fn refuse(&mut self, text: &[u8]) {
         self.output.truncate(self.turn_start);
         self.later.truncate(self.turn_start);
-        // What comes next is told to somebody who knows nothing of what was lost.
+        // Later replies go to a client that knows nothing of the lost writes.
         self.needs = 0;
         for _ in 0..self.turn_replies {
             Writer::new(&mut self.output, self.session.protocol).error(text);
@@ -576,7 +576,7 @@ impl Connection {
         self.end_turn(0);
     }
 
-    /// Sends what may leave, as far as the client takes it, up to its share.
+    /// Sends the output that may leave, as far as the client takes it, up to the client's share.
     pub fn write(&mut self, server: &mut Server) {
         let mut share = WRITE_SHARE;
         self.takes_more = false;
@@ -616,7 +616,7 @@ impl Connection {
         self.is_dead |= self.is_ending && !self.is_blocked;
     }
 
-    /// Sends some of the output or of a string that belongs there, up to `until` in the output and no more than `most` bytes.
+    /// Sends a part of the output or of a string inserted there, up to `until` in the output and at most `most` bytes.
     fn write_some(&mut self, until: usize, most: usize) -> Result<usize, Failed> {
         let place = self.later.next_place(until);
         if place == Some(self.sent) {
@@ -628,7 +628,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Sends what the stream has of its own: the rest of what it has taken, or of a handshake.
+    /// Sends the bytes that wait inside the stream: the rest of earlier output, or of a handshake.
     fn flush(&mut self) {
         match self.stream.flush() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_blocked = true,
@@ -636,8 +636,8 @@ impl Connection {
         }
     }
 
-    /// Asks to be told when the client takes more, while it takes nothing. Not always: the kernel queues a client by the first thing that
-    /// happens to it, so that one that also becomes writable would be served before another that has asked before it.
+    /// Asks the kernel to tell when the client takes more, while it takes nothing. Not always: the kernel queues a client by its first
+    /// event, so a client that also becomes writable would be served before one whose request came earlier.
     pub fn listen(&mut self, registry: &Registry, token: Token) {
         if self.is_blocked != self.is_told {
             self.is_told = self.is_blocked;
@@ -646,7 +646,7 @@ impl Connection {
         }
     }
 
-    /// Gives back memory that an idle client does not need; false: it has none.
+    /// Frees memory that an idle client does not need; false: it has none.
     pub fn rest(&mut self) -> bool {
         let mut gives = false;
         for buffer in [&mut self.input, &mut self.output] {
@@ -658,14 +658,14 @@ impl Connection {
         gives
     }
 
-    /// Gives back the memory of what is sent, once that is the larger part.
+    /// Frees the memory of sent output, once that is the larger part.
     fn compact(&mut self) {
         if self.sent > self.output.len() / 2 {
             self.drop_sent();
         }
     }
 
-    /// Gives back the memory of what is sent before more is written behind much: see [`SENT_KEPT`].
+    /// Frees the memory of sent output before more is written behind much output: see [`SENT_KEPT`].
     fn drop_sent_of_many(&mut self) {
         if self.sent > 0 && self.output.len() > SENT_KEPT {
             self.drop_sent();
@@ -681,7 +681,7 @@ impl Connection {
     }
 }
 
-/// `POST` and `Host:`, which no client of ours sends as commands.
+/// Whether the request is `POST` or `Host:`, which only other protocols send.
 fn is_foreign(arguments: &[&[u8]]) -> bool {
     arguments.first().is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"))
 }

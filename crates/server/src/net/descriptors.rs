@@ -1,16 +1,16 @@
-//! How many clients there is room for among what the process may have open.
+//! Limits on clients and open files that follow from the limit on the process's descriptors.
 
 use std::fs;
 
-/// Clients that may be connected at the same time: a quarter of the process's descriptors stays for files, as the engine could write no
-/// table without one. Without a known limit there is none.
+/// Largest number of connected clients: a quarter of the process's descriptors stays for files, as the engine could write no table without
+/// one. Unlimited without a known limit.
 pub(super) fn clients_max() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     open_files(&limits).map_or(usize::MAX, |most| most / 4 * 3)
 }
 
-/// Tables that stay open of the quarter that is left to files: a few are for logs, for what is being written and for the server itself.
-/// 0: as many as the engine likes.
+/// Largest number of tables kept open, out of the quarter of the descriptors for files: a few are for logs, for files being written and for
+/// the server itself. 0: no limit.
 pub fn files_max() -> u64 {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     open_files(&limits).map_or(0, tables)
@@ -20,7 +20,7 @@ fn tables(most: usize) -> u64 {
     (most / 4).saturating_sub(24).max(8) as u64
 }
 
-/// The soft limit that applies, in what the kernel says of all of them.
+/// The soft limit on open files, from the kernel's list of all limits.
 fn open_files(limits: &str) -> Option<usize> {
     limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next()?.parse().ok())
 }

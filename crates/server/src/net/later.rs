@@ -15,35 +15,35 @@ const STAGE: usize = 256 << 10;
 /// Why a string was not sent.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The network.
+    /// Writing to the network failed.
     Stream(io::Error),
-    /// The data.
+    /// Reading the string failed.
     Keyspace(keyspace::Error),
 }
 
-/// A string that belongs to a place in the output.
+/// A string that belongs at a position of the output.
 #[derive(Debug)]
 struct Later {
     place: usize,
     reader: LaterString,
 }
 
-/// Strings that are still to be sent, in the order of their places.
+/// Strings that are still to be sent, in the order of their positions.
 #[derive(Debug, Default)]
 pub(super) struct LaterStrings {
     strings: VecDeque<Later>,
-    /// Bytes of the first one that were read, and how many of them are sent.
+    /// Bytes of the first string that were read, and the number of those that are sent.
     stage: Vec<u8>,
     sent: usize,
 }
 
 impl LaterStrings {
-    /// Adds strings of replies that are in the output, which ends at `end`.
+    /// Adds strings of replies in the output, which ends at `end`.
     pub fn add(&mut self, strings: impl Iterator<Item = (usize, LaterString)>, end: usize) {
         self.strings.extend(strings.filter(|(place, _)| *place < end).map(|(place, reader)| Later { place, reader }));
     }
 
-    /// No string is to be sent.
+    /// Whether no string is to be sent.
     pub fn is_empty(&self) -> bool {
         self.strings.is_empty()
     }
@@ -53,24 +53,24 @@ impl LaterStrings {
         self.stage.capacity()
     }
 
-    /// The place of the first one, if that is before `until`.
+    /// Position of the first string, if it is before `until`.
     pub fn next_place(&self, until: usize) -> Option<usize> {
         self.strings.front().map(|first| first.place).filter(|place| *place < until)
     }
 
-    /// The output ends here now.
+    /// Drops the strings behind the new end of the output.
     pub fn truncate(&mut self, end: usize) {
         while self.strings.back().is_some_and(|last| last.place >= end) {
             self.strings.pop_back();
         }
     }
 
-    /// The output has lost so many bytes at its start.
+    /// Moves all positions after the output has lost so many bytes at its start.
     pub fn shift(&mut self, bytes: usize) {
         self.strings.iter_mut().for_each(|later| later.place -= bytes);
     }
 
-    /// Sends some of the first string, at most so many bytes: how many.
+    /// Sends at most `most` bytes of the first string; returns their number.
     pub fn write(&mut self, stream: &mut Stream, most: usize) -> Result<usize, Failed> {
         let Some(first) = self.strings.front_mut() else { return Ok(0) };
         if self.sent == self.stage.len() {

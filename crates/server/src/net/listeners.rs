@@ -12,12 +12,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// Tokens of listeners count down from here; no session's number gets so far.
+/// Tokens of listeners count down from here; no session number gets so high.
 const LAST: usize = usize::MAX - 1;
 /// Tokens of listeners: one of the Unix socket, the others of addresses.
 const MOST: usize = 64;
 
-/// A client that has come.
+/// A client that has connected.
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub socket: Socket,
@@ -34,7 +34,7 @@ pub(super) struct Visitor {
 /// Sockets that accept clients.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    /// Each with whether its clients come with TLS.
+    /// TCP listeners, each with whether its clients use TLS.
     all: Vec<(TcpListener, bool)>,
     unix: Option<(UnixListener, SocketFile)>,
     /// Index of the listener that is asked first next time, so that one does not keep the others waiting.
@@ -42,9 +42,8 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Listens at all addresses but those that may be missing, and are. A port of 0 is chosen at the first address and holds for all, but
-    /// that of TLS is another one.
-    /// The Unix socket is the configuration's.
+    /// Listens at all addresses, except optional ones that the machine lacks. Port 0 is chosen at the first address and holds for all; the
+    /// port of TLS is chosen separately. The Unix socket is that of the configuration.
     pub fn bind(addresses: &[Listening], configuration: &Configuration, registry: &Registry) -> io::Result<Listeners> {
         let mut unix = bind_unix(configuration)?;
         if let Some((listener, _)) = &mut unix {
@@ -75,7 +74,7 @@ impl Listeners {
         Ok(Listeners { all, unix, next: 0 })
     }
 
-    /// The token is one of theirs.
+    /// Whether the token is that of a listener.
     pub fn has(token: Token) -> bool {
         token.0 > LAST - MOST && token.0 <= LAST
     }
@@ -85,7 +84,7 @@ impl Listeners {
         self.all.iter().find(|(_, encrypted)| *encrypted == is_encrypted).map(|(listener, _)| listener.local_addr()).transpose()
     }
 
-    /// A client that waits. [`ErrorKind::WouldBlock`]: none does, anywhere.
+    /// Accepts a waiting client. [`ErrorKind::WouldBlock`]: none waits at any listener.
     pub fn accept(&mut self) -> io::Result<Visitor> {
         let mut failure = None;
         let count = self.all.len() + usize::from(self.unix.is_some());
@@ -135,7 +134,7 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// The file of a Unix socket, which goes with the server, unless another file has taken its place.
+/// The file of a Unix socket, removed at the end of the server unless another file has taken its place.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -183,7 +182,7 @@ fn remove_left(path: &Path) -> io::Result<()> {
         Ok(meta) if !meta.file_type().is_socket() => Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket")),
         Ok(_) => match UnixStream::connect(path) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
-            // Also one whose queue is full, and one that may not be asked.
+            // Also a server whose queue is full, and one that may not be asked.
             _ => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
         },
     }
@@ -200,7 +199,7 @@ fn group(name: &str) -> io::Result<u32> {
     number.ok_or_else(|| io::Error::new(ErrorKind::NotFound, format!("there is no group {name}")))
 }
 
-/// The machine does not have the address, or not its family.
+/// Whether the machine lacks the address, or its family.
 fn is_missing(error: &io::Error) -> bool {
     const FAMILY: i32 = 97;
     error.kind() == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(FAMILY)

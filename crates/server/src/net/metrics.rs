@@ -1,8 +1,8 @@
-//! Metrics and a health check over HTTP, for those who watch servers.
+//! Metrics and a health check over HTTP, for monitoring systems.
 //!
-//! A thread of its own accepts one request at a time: `GET /metrics` is answered in Prometheus's text format, `GET /health` with `ok`. The
-//! thread knows nothing: it wakes the network's thread, which writes the figures down at the end of its turn. So a server that hangs fails
-//! its health check. A request has two seconds and a few kilobytes.
+//! A thread of its own accepts one request at a time: the reply to `GET /metrics` is in Prometheus's text format, that to `GET /health` is
+//! `ok`. The thread has no figures of its own: it wakes the network's thread, which writes them down at the end of its turn. So a server
+//! that hangs fails its health check. A request has two seconds and a few kilobytes.
 
 use crate::command::{Configuration, Server, metrics};
 use crate::keyspace::Keyspace;
@@ -41,7 +41,7 @@ struct Responder {
 }
 
 impl Metrics {
-    /// Listens where the configuration says; `None`: it does not want metrics.
+    /// Listens at the configured address; `None`: metrics are not configured.
     pub fn start(configuration: &Configuration, waker: Arc<Waker>) -> io::Result<Option<Metrics>> {
         if configuration.metrics_port == 0 {
             return Ok(None);
@@ -65,12 +65,12 @@ impl Metrics {
         self.address
     }
 
-    /// Gives the thread the figures, if it waits for some.
+    /// Gives the thread the figures, if it waits for them.
     pub fn answer(&self, server: &Server, keyspace: &Keyspace) {
-        // Looking costs a turn nothing worth naming; the figures are only made when somebody wants them.
+        // The check costs a turn next to nothing; the figures are only made on request.
         let wanted = self.wanted.lock().take();
         if let Some(wanted) = wanted {
-            // It may have given up.
+            // The thread may have given up.
             let _ = wanted.try_send(metrics(server, keyspace));
         }
     }
@@ -80,14 +80,14 @@ impl Drop for Metrics {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         self.wanted.lock().take();
-        // The thread waits for somebody to come.
+        // The thread waits for a connection.
         let mut address = self.address;
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16]) });
         }
         let _ = TcpStream::connect_timeout(&address, PATIENCE);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -100,7 +100,7 @@ impl Responder {
                 return;
             }
             match stream {
-                // Whoever asks has gone, or will ask again.
+                // A client that failed has disconnected, or will ask again.
                 Ok(stream) => drop(self.serve(stream)),
                 // No descriptors, perhaps: the clients of the server need them more.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -121,7 +121,7 @@ impl Responder {
         stream.flush()
     }
 
-    /// Status, kind of content and content.
+    /// Status, content type and content.
     fn respond(&self, request: &[u8]) -> (&'static str, &'static str, String) {
         const TEXT: &str = "text/plain; charset=utf-8";
         let line = request.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();

@@ -1,22 +1,22 @@
 //! The network: one thread, which runs the commands, and the engine itself but for large batches (`keyspace/committer.rs`).
 //!
-//! A turn, again and again:
+//! A turn, one iteration of the event loop, again and again:
 //!
 //! 1. Wait until there is something to do.
 //! 2. Read once from each client that has sent something, from some of them together, and run their requests. Replies are kept back. After
-//!    each request, before the next one, its messages are delivered and those are served who waited for what it has changed (`others`).
-//! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors take the place of the replies. What is
-//!    committed goes to the log in Redis's format, if one is kept, in one write (`appending`).
-//! 4. Send all replies, but those that have to wait for a sync.
+//!    each request, before the next one, its messages are delivered and the clients are served that waited for its changes (`others`).
+//! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors replace the replies. The committed
+//!    commands go to the log in Redis's format, if one is kept, in one write (`appending`).
+//! 4. Send all replies, except those that have to wait for a sync.
 //!
-//! So a reply is never sent before its write is where the configuration wants it, and a log record costs a share of a turn. A client gets
-//! one read per turn, and a share of its time: none can keep the others waiting.
+//! So a reply is never sent before its write is where the configuration wants it, and all requests of a turn share the cost of a log
+//! record. A client gets one read per turn, and a share of its time: none can keep the others waiting.
 //!
 //! Clients may come with TLS (`stream`). A handshake costs far more than a request, so only some are worked on in a turn.
 //!
-//! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output says which of
-//! it needs which commit to be synced (`keyspace/unsynced.rs` knows); what needs none that is not synced leaves at once. All that was
-//! committed while a sync was running shares the next one. If one fails, errors take the place of all that has waited for it.
+//! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output knows which of
+//! its replies needs which commit to be synced (`keyspace/unsynced.rs`); replies that need no unsynced commit leave at once. All commits
+//! made while a sync was running share the next one. If a sync fails, errors replace all replies that have waited for it.
 
 mod appending;
 mod connection;
@@ -57,27 +57,28 @@ use stream::{Socket, Stream};
 use ticking::{SyncThread, Ticks};
 
 const WAKER: Token = Token(1);
-/// Tokens of clients start behind these: session numbers do.
+/// Tokens of clients start behind those of the network itself, as session numbers do.
 const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
 /// Bytes that are read at once: one client's share of a turn.
 const READ: usize = 64 << 10;
-/// Clients that are read from before the first of them is served: what they send lies in memory meanwhile.
+/// Number of clients that are read from before the first of them is served: their requests lie in memory meanwhile.
 const TOGETHER: usize = 64;
 /// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
 const ACCEPTS: usize = 64;
-/// Steps of handshakes in a turn, of which a client's first one costs most.
+/// Steps of handshakes in a turn; a client's first step costs most.
 const HANDSHAKES: usize = 4;
 
-/// Bytes of replies after which a turn serves nobody else: they are sent, and who holds too much is closed, before there are more.
+/// Bytes of replies after which a turn serves no more clients: the replies are sent, and clients that hold too much are closed, before
+/// there are more.
 const TURN_OUTPUT: usize = 64 << 20;
-/// Nanoseconds of a turn that the clients who take part in it share equally. Who has more to be done, because what it asks for comes from
-/// the medium, goes on in the next turn, when the others have had their replies.
+/// Nanoseconds of a turn that its clients share equally. A client with more work, because its data come from the medium, goes on in the
+/// next turn, when the others have had their replies.
 const TURN_NS: u64 = 10_000_000;
-/// The least that each of them gets, unless a request takes longer: more turns cost more, too.
+/// Smallest share of a client, nanoseconds, unless a request takes longer: more turns cost more, too.
 const SHARE_NS: u64 = 500_000;
 
-/// Milliseconds after which it is looked whether the engine can take more, while clients wait for that.
+/// Milliseconds between two checks whether the engine can take more writes, while clients wait for that.
 const ROOM_MS: u64 = 2;
 
 /// Reply to clients on other machines while there is no password.
@@ -87,16 +88,16 @@ const DENIED: &[u8] =
 /// Why the server could not start, or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The network.
+    /// The network failed.
     #[error("{0}")]
     Network(#[from] io::Error),
-    /// The data.
+    /// The data failed.
     #[error("{0}")]
     Keyspace(#[from] keyspace::Error),
     /// The server would be open to everybody.
     #[error("{0} is no loopback address, and without a password anybody could use the server: set requirepass, or protected-mode no")]
     Open(SocketAddr),
-    /// The users cannot be had.
+    /// The users could not be loaded.
     #[error("{0}")]
     Users(String),
     /// There is no certificate for clients with TLS.
@@ -115,10 +116,10 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Lets the turn end, closes the clients and then the data.
+    /// Ends the server after the current turn: closes the clients and then the data.
     pub fn stop(&self) {
         self.stops.store(true, Ordering::Release);
-        // It looks at the flag at least ten times a second anyway.
+        // The server looks at the flag at least ten times a second anyway.
         let _ = self.waker.wake();
     }
 }
@@ -130,15 +131,15 @@ pub struct Net {
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: HashMap<u64, Connection>,
-    /// Clients that there are descriptors for.
+    /// Largest number of clients, from the limit on descriptors.
     room: usize,
-    /// Clients that have something to be handled or sent in the next turn, in the order in which they came to have it.
+    /// Clients with something to be handled or sent in the next turn, in the order in which they were added.
     active: Vec<u64>,
     /// Clients that take part in this turn.
     touched: Vec<u64>,
     /// Clients whose requests wait until a pause is over.
     postponed: Vec<u64>,
-    /// Clients with something that waits for a sync.
+    /// Clients with replies that wait for a sync.
     awaiting: Vec<u64>,
     /// The last commit for which a sync was asked.
     asked: u64,
@@ -146,17 +147,17 @@ pub struct Net {
     cause: u64,
     /// Steps of handshakes that are left in this turn.
     handshakes: usize,
-    /// Clients whose handshakes have to wait for a turn with some left, in order.
+    /// Clients whose handshakes wait for a turn with steps left, in order.
     strangers: VecDeque<u64>,
     /// Memory of all clients' buffers, bytes.
     held: usize,
     /// Requests that write wait until the engine can take more.
     is_short_of_room: bool,
-    /// Bytes of replies that requests of this turn have got.
+    /// Bytes of replies that this turn's requests have produced.
     produced: usize,
     /// The last commit that was known to be synced.
     synced: u64,
-    /// From which client on the next tick looks at them.
+    /// Client from which on the next tick looks at clients.
     looked_at: u64,
     next_session: u64,
     /// Buffer into which all clients' bytes are read.
@@ -181,16 +182,15 @@ impl Net {
     /// Listens at one address.
     ///
     /// # Errors
-    /// The address cannot be had, or everybody could use the server.
+    /// The address cannot be used, or everybody could use the server.
     pub fn bind(address: SocketAddr, keyspace: Keyspace, server: Server) -> Result<Net, Error> {
         Net::listen(&[Listening { address, may_miss: false, is_encrypted: false }], keyspace, server)
     }
 
-    /// Listens at all addresses but those that may be missing on the machine, and are.
+    /// Listens at all addresses, except optional ones that the machine lacks.
     ///
     /// # Errors
-    /// An address cannot be had, or needs a certificate that is not there; everybody could use the server; or there is something wrong with
-    /// its users.
+    /// An address cannot be used, or needs a certificate that is missing; everybody could use the server; or the users are invalid.
     pub fn listen(addresses: &[Listening], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
         server.take_users().map_err(Error::Users)?;
         keyspace.set_thresholds(server.configuration.thresholds);
@@ -281,7 +281,7 @@ impl Net {
         self.listeners.address(true)
     }
 
-    /// Stops it.
+    /// Returns a handle that stops the server.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
@@ -289,7 +289,7 @@ impl Net {
     /// Serves until it is stopped, then closes the data.
     ///
     /// # Errors
-    /// Those of the system's poll, and those of closing.
+    /// Errors of the system's poll, and of closing.
     pub fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.stopper.stops.load(Ordering::Acquire) {
@@ -316,7 +316,7 @@ impl Net {
         drop(self.metrics.take());
         self.syncs.stop();
         if !self.awaiting.is_empty() {
-            // Whose reply waits gets it, whatever it will be; the keyspace knows.
+            // Clients whose reply waits get it, with the result that the keyspace knows.
             let _ = self.keyspace.syncer().sync();
             self.end_syncs();
             self.commit();
@@ -331,7 +331,7 @@ impl Net {
         Ok(closed?)
     }
 
-    /// How long nothing may be done if nobody sends anything.
+    /// How long the loop may wait if no client sends anything.
     fn patience(&self) -> Duration {
         if self.accepts
             || self.produced > TURN_OUTPUT
@@ -365,7 +365,7 @@ impl Net {
         }
     }
 
-    /// A client takes its turn, behind those that had something to do before it.
+    /// Puts a client behind those that have work for the next turn.
     fn activate(&mut self, id: u64) {
         if let Some(connection) = self.connections.get_mut(&id)
             && !connection.is_active
@@ -389,7 +389,7 @@ impl Net {
         // The engine goes on with the turn before while the first of them are read from.
         for some in present.chunks(TOGETHER) {
             if self.produced > TURN_OUTPUT {
-                // They are still active, and come first in the next turn.
+                // These clients are still active, and come first in the next turn.
                 self.active.extend_from_slice(some);
                 continue;
             }
@@ -407,7 +407,7 @@ impl Net {
         self.shed();
     }
 
-    /// A client takes part in this turn.
+    /// Adds a client to those that take part in this turn.
     fn touch(&mut self, id: u64) {
         if let Some(connection) = self.connections.get_mut(&id)
             && !connection.is_touched
@@ -417,7 +417,7 @@ impl Net {
         }
     }
 
-    /// Reads from a client. False: it is not its turn.
+    /// Reads from a client. False: the client has to wait.
     fn receive(&mut self, id: u64, now: u64) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else { return false };
         let can_read = connection.can_read();
@@ -435,7 +435,7 @@ impl Net {
         true
     }
 
-    /// Runs what a client has asked for, as far as its share of the turn goes, nanoseconds.
+    /// Runs the requests of a client, within its share of the turn, nanoseconds.
     fn serve(&mut self, id: u64, share: u64) {
         let is_over = self.produced > TURN_OUTPUT;
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -448,7 +448,7 @@ impl Net {
         self.produced += after.saturating_sub(before);
     }
 
-    /// A client that is gone waits for nothing any more.
+    /// A client that has disconnected waits for nothing any more.
     fn check_shut(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.check_shut();
@@ -466,7 +466,7 @@ impl Net {
                 self.postponed.push(id);
             }
             match handled {
-                // A request may have begun to wait, behind which as much has come already as is read of a client that waits.
+                // A request may have begun to wait when as much has already arrived behind it as is read of a waiting client.
                 Handled::All => return self.check_shut(id),
                 Handled::Others => {
                     self.serve_others();
@@ -496,7 +496,7 @@ impl Net {
         }
     }
 
-    /// The turn's writes are in the engine's log, and are to be synced if a reply waits for that.
+    /// The turn's writes are in the engine's log: settles its replies, and asks for a sync if one of them waits for it.
     fn settle(&mut self) {
         let is_always = self.server.configuration.fsync == Fsync::Always;
         let committed = self.keyspace.committed();
@@ -527,7 +527,7 @@ impl Net {
         self.answer_all(&format!("MISCONF Nothing was written: {why}"));
     }
 
-    /// An error takes the place of each reply of the turn.
+    /// Replaces each reply of the turn by an error.
     fn answer_all(&mut self, text: &str) {
         for id in &self.touched {
             if let Some(connection) = self.connections.get_mut(id) {
@@ -570,7 +570,7 @@ impl Net {
             match self.listeners.accept() {
                 Ok(visitor) => self.welcome(visitor, now),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.accepts = false,
-                // A client that went away again, or no more descriptors: the next tick tries again.
+                // A client that disconnected again, or no more descriptors: the next tick tries again.
                 Err(_) => {
                     self.accepts = false;
                     self.ticks.accept_again = true;
@@ -581,7 +581,7 @@ impl Net {
 
     fn welcome(&mut self, visitor: Visitor, now: u64) {
         let Visitor { mut socket, address, local_address, is_local, is_encrypted } = visitor;
-        // It is told why it is turned away, if it listens, and can be told without a handshake.
+        // The client is told why it is turned away, if it reads, and can be told without a handshake.
         let mut refuse = |text: &[u8], server: &mut Server| {
             server.statistics.refused_connections += 1;
             if !is_encrypted {
@@ -603,7 +603,7 @@ impl Net {
         }
         let stream = match &self.server.tls {
             Some(tls) if is_encrypted => Stream::encrypted(socket, tls),
-            // Whoever comes for TLS gets nothing else.
+            // A client that expects TLS gets no plain text.
             None if is_encrypted => return,
             _ => Ok(Stream::Plain(socket)),
         };
@@ -656,7 +656,7 @@ impl Net {
         self.rest(now);
     }
 
-    /// Removes keys whose time has come: with each tick, and sooner while there are more than could be removed.
+    /// Removes keys whose deadline has passed: with each tick, and sooner while there are more than could be removed.
     fn expire(&mut self, now: u64) {
         if !self.ticks.expires(now) || self.server.keeps_expired || self.is_short_of_room {
             return;
@@ -692,7 +692,7 @@ impl Net {
         }
     }
 
-    /// Looks at some of the clients, so that many do not keep the others waiting: at each once in a second.
+    /// Looks at some of the clients, at each once in a second, so that many clients do not keep the others waiting.
     fn look_at_clients(&mut self, now: u64) {
         let share = (self.connections.len() / ticking::TICKS_PER_ROUND).max(ticking::ROUND_MIN);
         let ids: Vec<u64> = self.server.clients.range(self.looked_at..).map(|(id, _)| *id).take(share).collect();
@@ -706,7 +706,7 @@ impl Net {
                 connection.known = now;
             }
             let (passed, limit) = match self.server.configuration.timeout {
-                // Whatever it says meanwhile.
+                // Whatever the client sends meanwhile.
                 _ if !connection.is_known() => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
                 _ if is_silent_for_a_reason => (idle, 0),
                 timeout => (idle, timeout),

@@ -5,7 +5,7 @@ use super::connection::Handled;
 use crate::command::Reason;
 
 impl Net {
-    /// Does all that requests have left to be done, and what follows from it.
+    /// Does all work that requests have left for other clients, and the work that follows from it.
     pub(super) fn serve_others(&mut self) {
         loop {
             self.deliver();
@@ -26,7 +26,7 @@ impl Net {
         }
     }
 
-    /// Puts messages into the outputs of those whom they are for.
+    /// Puts messages into the outputs of their receivers.
     pub(super) fn deliver(&mut self) {
         if !self.server.hub.has_posts() {
             return;
@@ -40,7 +40,7 @@ impl Net {
         }
     }
 
-    /// Lets those who wait for a key try again, the first one first.
+    /// Lets the clients that wait for a key try again, the first one first.
     fn serve_key(&mut self, db: usize, key: &[u8]) {
         let mut from = 0;
         loop {
@@ -86,8 +86,8 @@ impl Net {
         }
     }
 
-    /// Lets those go on who have waited for a sync, if one has ended; tells those who held a reply back for it if one has failed. The turn
-    /// has not begun.
+    /// Lets clients go on that have waited for a sync, if one has ended; replaces their replies by errors if one has failed. The turn has
+    /// not begun.
     pub(super) fn end_syncs(&mut self) {
         let failure = self.keyspace.take_sync_failure();
         let synced = self.keyspace.synced();
@@ -114,7 +114,7 @@ impl Net {
         }
     }
 
-    /// Sees whether the engine can take more writes. If they would have to wait for a flush, requests that write wait in their clients'
+    /// Checks whether the engine can take more writes. If they would have to wait for a flush, requests that write wait in their clients'
     /// inputs, and the others go on: a wait in the engine would be one for all.
     pub(super) fn look_for_room(&mut self) {
         let is_short = self.keyspace.would_wait();
@@ -122,7 +122,7 @@ impl Net {
         self.server.is_short_of_room = is_short;
     }
 
-    /// Lets the requests go on that waited for the end of a pause, or for room.
+    /// Lets requests go on that waited for the end of a pause, or for the engine.
     pub(super) fn end_pause(&mut self, now: u64) {
         if self.postponed.is_empty() || self.is_short_of_room || !self.server.pause.is_over(now) {
             return;
@@ -135,7 +135,7 @@ impl Net {
         }
     }
 
-    /// Closes the clients that hold most memory if all of them hold too much.
+    /// Closes the clients that hold most memory if all clients together hold too much.
     pub(super) fn shed(&mut self) {
         let configuration = &self.server.configuration;
         let Some(most) = configuration.clients_memory.limit(configuration.memory) else { return };

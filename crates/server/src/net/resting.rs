@@ -1,39 +1,39 @@
-//! Memory at rest: when what the server holds has changed much and then not at all for a while, buffers that are kept for later requests
-//! go, and the allocator gives the kernel what it holds free.
+//! Memory at rest: when the server's memory has changed much and then not at all for a while, buffers kept for later requests are freed,
+//! and the allocator returns its free memory to the kernel.
 //!
-//! glibc keeps what is freed in pieces of less than 32 MiB: after a value of 128 MiB, 4 to 140 MiB. To give it back at once would cost
-//! each large request a call of the kernel and pages to fill; under load nothing is given back.
+//! glibc keeps freed pieces of less than 32 MiB: after a value of 128 MiB, 4 to 140 MiB. Returning them at once would cost each large
+//! request a system call and pages to fill; under load nothing is returned.
 
 use super::Net;
 use crate::system;
 use sinter_storage::store::give_back_free;
 use std::thread::JoinHandle;
 
-/// Milliseconds between two looks, and looks without a change after which memory is at rest.
+/// Milliseconds between two checks, and number of checks without a change after which memory is at rest.
 const LOOK_MS: u64 = 1000;
 const LOOKS: u32 = 2;
-/// Bytes by which memory may change from one look to the next and is at rest all the same.
+/// Change of memory between two checks, bytes, that counts as none.
 const STILL: u64 = 256 << 10;
-/// Changes since it was given back last that are worth giving back again: so many bytes, and one part of so many of what is resident.
+/// Changes since memory was last returned that make it worth returning again: so many bytes, and one part of so many of the resident bytes.
 const CHANGES: u64 = 512 << 10;
 const PARTS: u64 = 8;
 
-/// Looks at memory since it was given back last.
+/// Checks of memory since it was last returned.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
     next: u64,
-    /// At the last look: bytes of the process, and bytes of them in use as far as that is counted. `None`: this look only begins.
+    /// At the last check: resident bytes of the process, and bytes in use as far as they are counted. `None`: no check yet.
     before: Option<(u64, u64)>,
-    /// All changes of both.
+    /// Sum of all changes of both.
     changes: u64,
-    /// Looks without a change.
+    /// Number of checks without a change.
     still: u32,
-    /// Gives memory back.
+    /// Thread that returns memory.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Rest {
-    /// A look is due. A clock that goes back does not stop them.
+    /// Whether a check is due. A clock that goes back does not stop the checks.
     fn is_due(&mut self, now: u64) -> bool {
         let is_due = now >= self.next || self.next - now > LOOK_MS;
         if is_due {
@@ -42,7 +42,8 @@ impl Rest {
         is_due
     }
 
-    /// So many bytes are resident, and so many in use; `works`: threads may hold some for their work. True: memory is to be given back.
+    /// Checks memory: resident bytes, bytes in use, and whether threads may hold some for their work (`works`). True: memory is to be
+    /// returned.
     fn look(&mut self, resident: u64, used: u64, works: bool) -> bool {
         let change = self.before.map_or(0, |(r, u)| r.abs_diff(resident).saturating_add(u.abs_diff(used)));
         self.before = Some((resident, used));
@@ -57,13 +58,13 @@ impl Rest {
 }
 
 impl Net {
-    /// Gives back memory that nobody needs, if this is the time for it.
+    /// Frees memory that nobody needs, if this is the time for it.
     pub(super) fn rest(&mut self, now: u64) {
         if !self.rest.is_due(now) {
             return;
         }
         if self.keyspace.is_underway() {
-            // A look would wait for the batch.
+            // A check would wait for the batch.
             self.rest.still = 0;
             return;
         }

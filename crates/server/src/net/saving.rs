@@ -19,7 +19,7 @@ pub(super) struct SaveThread {
 }
 
 impl SaveThread {
-    /// Notes that a save has ended, and begins one that was asked for. The turn's writes are in the engine.
+    /// Notes the end of a save, and begins one that was asked for. The turn's writes are in the engine.
     pub fn turn(&mut self, keyspace: &Keyspace, server: &mut Server, now: u64) {
         if self.running.as_ref().is_some_and(JoinHandle::is_finished)
             && let Some(thread) = self.running.take()
@@ -46,12 +46,12 @@ impl SaveThread {
         std::thread::Builder::new().name("sinter-save".into()).spawn(work)
     }
 
-    /// Keys are being saved.
+    /// Whether keys are being saved.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Gives up what is not finished; nothing of it is left.
+    /// Gives up an unfinished save; nothing of its file is left.
     pub fn stop(&mut self) {
         self.stops.store(true, Ordering::Release);
         if let Some(thread) = self.running.take() {

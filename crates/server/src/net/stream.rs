@@ -1,10 +1,11 @@
 //! A client's stream of bytes, encrypted or not, which never blocks.
 //!
-//! What comes encrypted is decrypted at once, all of it: nothing stays inside that the system has told of and will not tell of again. What
-//! is sent encrypted waits inside until the client takes it, at most [`UNSENT_MAX`] bytes and a little more, and so do the bytes of a
-//! handshake. [`Stream::flush`] says whether anything does: the client has to be told of as writable then, although no reply waits.
+//! Encrypted input is decrypted at once and completely: no input stays inside of which the system has told and will not tell again.
+//! Encrypted output waits inside until the client takes it, at most [`UNSENT_MAX`] bytes and a little more, and so do the bytes of a
+//! handshake. [`Stream::flush`] says whether any wait: then the network has to be told when the client is writable, although no reply
+//! waits.
 //!
-//! The end of the connection is the end of what is sent, whether the client has announced it or not: a request that was cut is not run.
+//! The end of the connection ends the input, whether the client has announced it or not: an incomplete request is not run.
 
 use crate::tls::Tls;
 use mio::event::Source;
@@ -15,7 +16,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// Bytes that are encrypted ahead of what the client takes.
+/// Largest amount of output that is encrypted before the client takes it, bytes.
 const UNSENT_MAX: usize = 64 << 10;
 
 /// Outcome of a read.
@@ -23,21 +24,21 @@ const UNSENT_MAX: usize = 64 << 10;
 pub(super) enum Came {
     /// Nothing, and nothing more will come.
     End,
-    /// So many bytes for the server, perhaps none, and whether there may be more at once.
+    /// So many bytes for the server, perhaps none, and whether there may be more right now.
     Bytes(usize, bool),
 }
 
-/// The longest time of silence that the kernel takes for `TCP_KEEPIDLE`, seconds.
+/// Largest value that the kernel accepts for `TCP_KEEPIDLE`, seconds.
 const SILENCE_MAX: u32 = 32_767;
-/// Questions without a reply after which the kernel gives a connection up.
+/// Keep-alive probes without a reply after which the kernel gives a connection up.
 const QUESTIONS: u32 = 3;
 
 /// A socket to a client.
 #[derive(Debug)]
 pub(super) enum Socket {
-    /// From any machine.
+    /// A TCP connection.
     Tcp(TcpStream),
-    /// From this machine, over a file.
+    /// A connection to the Unix socket.
     Unix(UnixStream),
 }
 
@@ -49,13 +50,12 @@ impl Socket {
         }
     }
 
-    /// The number that the system has for it.
+    /// Descriptor of the socket.
     pub fn number(&self) -> RawFd {
         self.as_fd().as_raw_fd()
     }
 
-    /// Sends small replies at once, and lets the kernel ask after so many seconds of silence whether the other end is still there; 0:
-    /// never.
+    /// Switches off delays of small replies, and lets the kernel probe the other end after so many seconds of silence; 0: never.
     ///
     /// # Errors
     /// Errors of the system.
@@ -104,7 +104,7 @@ impl Write for Socket {
     }
 }
 
-/// A stream.
+/// A stream of bytes to and from a client.
 pub(super) enum Stream {
     /// Without encryption.
     Plain(Socket),
@@ -112,7 +112,7 @@ pub(super) enum Stream {
     Encrypted(Box<Encrypted>),
 }
 
-/// A stream with TLS. Who is still there when it ends is told that this is the end, and nothing was cut.
+/// A stream with TLS. At its end the client, if it is still there, is told that nothing was cut.
 pub(super) struct Encrypted {
     socket: Socket,
     tls: ServerConnection,
@@ -121,7 +121,7 @@ pub(super) struct Encrypted {
 }
 
 impl Stream {
-    /// A new one with TLS.
+    /// A new stream with TLS.
     pub fn encrypted(socket: Socket, tls: &Tls) -> io::Result<Stream> {
         let mut tls = tls.begin()?;
         tls.set_buffer_limit(Some(UNSENT_MAX));
@@ -141,7 +141,7 @@ impl Stream {
         matches!(self, Stream::Encrypted(stream) if stream.tls.is_handshaking())
     }
 
-    /// Bytes that wait inside, about.
+    /// Bytes that wait inside, roughly.
     pub fn held(&self) -> usize {
         match self {
             Stream::Encrypted(stream) if stream.tls.wants_write() => UNSENT_MAX,
@@ -149,20 +149,20 @@ impl Stream {
         }
     }
 
-    /// Reads once, through a buffer that all share, and adds to the input what is for the server.
+    /// Reads once, through a buffer shared by all clients, and appends the bytes for the server to the input.
     pub fn read(&mut self, buffer: &mut [u8], input: &mut Vec<u8>) -> io::Result<Came> {
         match self {
             Stream::Plain(socket) => {
                 let bytes = socket.read(buffer)?;
                 input.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
-                // A short read has emptied the socket; what comes later is told of.
+                // A short read has emptied the socket; the system tells of later bytes.
                 Ok(if bytes == 0 { Came::End } else { Came::Bytes(bytes, bytes == buffer.len()) })
             }
             Stream::Encrypted(stream) => stream.read(buffer, input),
         }
     }
 
-    /// Takes some of the bytes to be sent.
+    /// Takes some of the bytes to be sent; returns their number.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.write(bytes),
@@ -170,7 +170,7 @@ impl Stream {
         }
     }
 
-    /// Sends what waits inside. [`ErrorKind::WouldBlock`]: the client does not take all of it now.
+    /// Sends the bytes that wait inside. [`ErrorKind::WouldBlock`]: the client does not take all of them now.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Plain(_) => Ok(()),
@@ -214,8 +214,8 @@ impl Encrypted {
         Ok(Came::Bytes(input.len() - before, bytes == buffer.len() || self.has_ended))
     }
 
-    /// Acknowledges at once what ended the handshake, as nothing is answered to it: a client that collects small writes (Nagle) would hold
-    /// its first request back until the system does so by itself, after 40 ms.
+    /// Acknowledges the end of the handshake at once, as no reply follows it: a client that collects small writes (Nagle) would hold its
+    /// first request back until the system does so by itself, after 40 ms.
     fn acknowledge(&self) {
         #[cfg(target_os = "linux")]
         {
@@ -233,7 +233,7 @@ impl Encrypted {
         }
         let taken = self.tls.writer().write(bytes)?;
         match self.flush() {
-            // What was taken is inside; the next call says that it is still there.
+            // The bytes that were taken are inside; the next call says that they are still there.
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),
         }

@@ -32,7 +32,7 @@ impl Driven {
         Self::listen(&[false], Server::default())
     }
 
-    /// One that clients come to with TLS and without, and clients' ends of connections.
+    /// A server for clients with and without TLS, and a maker of clients' ends of connections.
     fn with_tls() -> (Driven, impl Fn() -> ClientConnection) {
         let (authority, folder) = (Authority::new("authority"), tempfile::tempdir().unwrap());
         let file = |name: &str, text: &str| {
@@ -66,12 +66,12 @@ impl Driven {
         Driven { net, events: Events::with_capacity(EVENTS), now: 1_000_000 }
     }
 
-    /// Clients that shake hands, or have not begun to.
+    /// Number of clients that shake hands, or have not begun to.
     fn strangers(&self) -> usize {
         self.net.connections.values().filter(|connection| connection.stream.is_handshaking()).count()
     }
 
-    /// Waits for something to happen; whom it concerns.
+    /// Waits for something to happen; returns the clients that it concerns.
     fn wait(&mut self) -> Vec<u64> {
         self.net.poll.poll(&mut self.events, Some(Duration::from_millis(20))).unwrap();
         self.net.note(&self.events);
@@ -94,7 +94,7 @@ impl Driven {
         }
     }
 
-    /// A tick, whose turns go on until all is done.
+    /// Runs a tick and turns until all its work is done.
     fn tick(&mut self) {
         self.now += 100;
         self.turn();
@@ -149,7 +149,8 @@ fn idle_clients_take_no_part_in_turns_and_hold_no_buffers() {
     assert_eq!(driven.ask(&mut clients[count - 1]).len(), 1);
 }
 
-/// Whoever waits before the handshake, in the middle of it, or says no more than half of it, is closed in time; who has ended it is not.
+/// A client that waits before the handshake, in the middle of it, or with half of it sent, is closed in time; a client that has ended it is
+/// not.
 #[test]
 fn a_handshake_has_to_end_in_time() {
     let (mut driven, session) = Driven::with_tls();
@@ -264,7 +265,7 @@ impl Clock for SlowRequests {
     }
 }
 
-/// Clients who ask for much that takes long share a turn, so that another waits for one turn; each gets all its replies, in order.
+/// Clients with many slow requests share a turn, so that another client waits for one turn; each gets all its replies, in order.
 #[test]
 fn slow_requests_keep_nobody_waiting() {
     const REQUESTS: usize = 100;
@@ -302,7 +303,7 @@ fn slow_requests_keep_nobody_waiting() {
     }
 }
 
-/// More keys than a tick removes end at once: the rest does not wait for further ticks.
+/// When more keys than a tick removes end at once, the rest does not wait for further ticks.
 #[test]
 fn keys_that_end_together_are_removed_soon() {
     const KEYS: u64 = 3000;
@@ -439,7 +440,7 @@ fn clients_of_the_unix_socket_are_on_the_same_machine() {
     assert_eq!((known.address.as_str(), known.address == known.local_address), (format!("{}:0", path.display()).as_str(), true));
 }
 
-/// A command that has lost its name does not exist for clients; one with another name is run under that.
+/// A renamed command has only its new name; a command without a name does not exist for clients.
 #[test]
 fn commands_are_found_by_the_names_that_they_were_given() {
     let mut configuration = Configuration::default();
@@ -480,7 +481,8 @@ impl Peer {
         self.received.extend_from_slice(&some[..bytes]);
     }
 
-    /// Turns until the reply is this long. No turn writes more than a share, nor does the server hold more of what passes through.
+    /// Runs turns until the reply is this long. No turn writes more than a share, and the server holds no more of the bytes that pass
+    /// through.
     fn exchange(&mut self, driven: &mut Driven, reply: usize) -> usize {
         let mut turns = 0;
         while self.received.len() < reply {
@@ -599,7 +601,7 @@ fn long_values_are_whole_whatever_command_has_them() {
     }
 }
 
-/// A client that goes away in the middle of a value leaves the key as it was, and nothing that anybody holds.
+/// A client that disconnects in the middle of a value leaves the key as it was, and no memory in use.
 #[test]
 fn half_a_value_is_none() {
     let mut driven = Driven::new();

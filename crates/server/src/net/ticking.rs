@@ -10,27 +10,27 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Keys that are removed at once because their time has come, again and again for so long as long as there are more; then other work has
-/// its turn until so many milliseconds later. So a wave of them takes a fifth of the thread's time, and Redis's a quarter.
+/// Number of keys with passed deadlines that are removed at once, repeatedly for so long while there are more; then other work goes on for
+/// so many milliseconds. So a wave of them takes a fifth of the thread's time; in Redis, a quarter.
 pub(super) const EXPIRED_AT_ONCE: usize = 200;
 pub(super) const EXPIRING_NS: u64 = 2_000_000;
 pub(super) const EXPIRING_PAUSE_MS: u64 = 10;
-/// Seconds in which a client has to end its handshake, if it comes with TLS, and to authenticate, if it has to.
+/// Seconds in which a client has to end its handshake, if it uses TLS, and to authenticate, if it has to.
 pub(super) const GREETING_SECONDS: u64 = 10;
 
-/// Milliseconds after which a client that says nothing needs no memory for more.
+/// Milliseconds of silence after which a client's spare memory is freed.
 pub(super) const IDLE_MS: u64 = 1000;
 
-/// Ticks in which all clients are looked at once.
+/// Number of ticks in which each client is looked at once.
 pub(super) const TICKS_PER_ROUND: usize = 10;
-/// Clients that are looked at in a tick if there are few.
+/// Smallest number of clients that are looked at in a tick.
 pub(super) const ROUND_MIN: usize = 64;
 
-/// When the next tick is due.
+/// Times of the next tick and of the next removal of keys.
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
     next: u64,
-    /// When keys whose time has come are looked for, unless that is later than the next tick.
+    /// When keys with passed deadlines are next looked for, if before the next tick.
     pub expiry: Option<u64>,
     /// Accepting failed, and may work now.
     pub accept_again: bool,
@@ -40,7 +40,7 @@ impl Ticks {
     /// The time between two ticks.
     pub const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// A tick is due; the next one is later. A clock that goes back does not stop them.
+    /// Whether a tick is due; sets the next one. A clock that goes back does not stop ticks.
     pub fn is_due(&mut self, now: u64) -> bool {
         let interval = 100;
         let is_due = now >= self.next || self.next - now > interval;
@@ -50,7 +50,7 @@ impl Ticks {
         is_due
     }
 
-    /// Keys whose time has come are due, too: with the tick, or before.
+    /// Whether removing keys with passed deadlines is due: with the tick, or before.
     pub fn expires(&mut self, now: u64) -> bool {
         let is_early = self.expiry.is_some_and(|at| now >= at);
         let is_due = is_early || now >= self.next || self.next - now > 100;
@@ -61,12 +61,12 @@ impl Ticks {
     }
 }
 
-/// A thread that syncs, so that clients do not wait for it: after so much time, and when it is asked to. Whatever is committed while it
-/// syncs shares the next one.
+/// A thread that syncs, so that clients do not wait for it: after an interval, and on request. Commits made while it syncs share the next
+/// sync.
 #[derive(Debug)]
 pub(super) struct SyncThread {
     shared: Arc<Wishes>,
-    /// Asks for a sync. Dropped: the thread ends.
+    /// Channel for requests to sync. When it is dropped, the thread ends.
     orders: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +80,8 @@ struct Wishes {
     is_asked: AtomicBool,
 }
 
-/// Without a wish for durability there is a sync now and then all the same: elements of collections that are gone are kept until one.
+/// Interval between syncs, milliseconds. There is one without a wish for durability, too: elements of deleted collections are kept until a
+/// sync.
 fn interval(fsync: Fsync) -> u64 {
     match fsync {
         Fsync::EverySecond => 1000,
@@ -99,9 +100,9 @@ impl SyncThread {
                 if ordered.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
-                // Before the sync looks what is committed: who commits later asks again.
+                // Before the sync looks at what is committed: a later commit asks again.
                 theirs.is_asked.swap(false, Ordering::AcqRel);
-                // The keyspace knows how it went. Somebody may have waited for it, whom else the next tick would serve.
+                // The keyspace knows the result. A client may have waited for it, which the next tick would serve otherwise.
                 let _ = syncer.sync();
                 let _ = waker.wake();
             }
@@ -110,17 +111,17 @@ impl SyncThread {
         Ok(SyncThread { shared, orders: Some(orders), thread: Some(thread) })
     }
 
-    /// Wants a sync of what is committed by now.
+    /// Asks for a sync of everything committed by now.
     pub fn ask(&self) {
         if let Some(orders) = &self.orders
             && !self.shared.is_asked.swap(true, Ordering::AcqRel)
         {
-            // A thread that is gone has panicked; ending it will tell.
+            // A thread that has ended has panicked; joining it will tell.
             let _ = orders.send(());
         }
     }
 
-    /// The configuration has changed, perhaps. Nobody waits for the end of a longer interval then.
+    /// Applies a perhaps changed configuration; a longer interval that has begun is cut short.
     pub fn set(&self, fsync: Fsync) {
         let interval = interval(fsync);
         if self.shared.interval.swap(interval, Ordering::Relaxed) != interval {

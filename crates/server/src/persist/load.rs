@@ -1,11 +1,11 @@
-//! From a value in Redis's format to a key.
+//! Loading of values in Redis's format into keys.
 
 use super::streams::{self, Loading};
 use crate::keyspace::{self, Edit, Keyspace, Kind, Side};
 use crate::rdb::{self, Element, STRING_MAX};
 use sinterdb::WriteOptions;
 
-/// Bytes of writes at which a piece of a collection is committed. Tests have collections of many.
+/// Bytes of writes at which a part of a collection is committed. Tests have collections of many parts.
 const PIECE: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 
 /// Why a value could not be loaded.
@@ -14,7 +14,7 @@ pub enum Error {
     /// The bytes of the value.
     #[error(transparent)]
     Format(#[from] rdb::Error),
-    /// A set, a hash, a sorted set, or what belongs to a stream has something twice.
+    /// A member of a set, a hash or a sorted set, or a part of a stream, occurs twice.
     #[error("the same member comes twice")]
     Twice,
     /// Pending entries of a group of a stream are not those of its consumers.
@@ -23,7 +23,7 @@ pub enum Error {
     /// A value that is loaded as a whole would take too much memory.
     #[error("the value would take more than 512 MiB")]
     TooLarge,
-    /// The keyspace.
+    /// The keyspace failed.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
 }
@@ -33,7 +33,7 @@ pub enum Error {
 pub enum Pieces {
     /// In the caller's turn, and not at all if anything is wrong with it.
     Whole,
-    /// Large ones in several commits, so that they need not fit into memory. What is wrong with one is found when a part of it is there.
+    /// Large values in several commits, so that they need not fit into memory. An error in a value is found when a part of it is loaded.
     Many,
 }
 
@@ -52,10 +52,10 @@ pub fn check(element: &Element) -> Result<(), Error> {
     }
 }
 
-/// Puts a value into a key, which loses what it held; `read` reads it. False: it is an empty collection, and nothing was done.
+/// Loads a value, read by `read`, into a key, which loses its old value. False: it is an empty collection, and nothing was done.
 ///
 /// # Errors
-/// Those of reading, and those of the keyspace.
+/// Errors of reading, and of the keyspace.
 pub fn load(
     keyspace: &mut Keyspace,
     place: (usize, &[u8]),
@@ -74,7 +74,7 @@ struct Target<'a> {
     place: (usize, &'a [u8]),
     deadline: Option<u64>,
     pieces: Pieces,
-    /// Bytes that waited to be committed at the start.
+    /// Uncommitted bytes at the start.
     before: usize,
     /// A string.
     text: Option<Vec<u8>>,
@@ -113,7 +113,7 @@ impl Target<'_> {
         }
         let waiting = self.keyspace.uncommitted();
         match self.pieces {
-            // What is written once in the format may be meant for many elements.
+            // A text that occurs once in the format may stand for many elements.
             Pieces::Whole if waiting.saturating_sub(self.before) as u64 > STRING_MAX => return Err(Error::TooLarge),
             Pieces::Many if waiting > PIECE => {
                 self.keyspace.keep(edit);

@@ -1,4 +1,4 @@
-//! The manifest of a Redis-format log: which files it consists of, a line for each.
+//! The manifest of a Redis-format log: its files, a line for each.
 
 use super::save::sync_directory;
 use crate::resp::Parser;
@@ -30,7 +30,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// `file NAME seq NUMBER type LETTER`, and perhaps more pairs. Names are quoted as in an inline request.
+    /// Parses `file NAME seq NUMBER type LETTER`, and perhaps more pairs. Names are quoted as in an inline request.
     pub fn parse(line: &[u8]) -> Option<Listed> {
         let mut parser = Parser::default();
         parser.feed(line).ok()??;
@@ -60,7 +60,7 @@ impl std::fmt::Display for Listed {
 /// Reads a manifest.
 ///
 /// # Errors
-/// Those of the medium; it is longer than any is.
+/// Errors of the medium; the file is longer than any manifest.
 pub fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(MANIFEST_MAX + 1).read_to_end(&mut text)?;
@@ -70,10 +70,10 @@ pub fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Writes a manifest under another name, durably; gives its path. Renamed, it takes the place of the one that is there.
+/// Writes a manifest under another name, durably, and returns its path. Renamed, it replaces the present one.
 ///
 /// # Errors
-/// Those of the medium.
+/// Errors of the medium.
 pub fn prepare_manifest(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     let temporary = directory.join(format!("temp-{name}"));
     let mut file = File::create(&temporary)?;
@@ -82,10 +82,10 @@ pub fn prepare_manifest(directory: &Path, name: &str, text: &str) -> io::Result<
     Ok(temporary)
 }
 
-/// Puts a manifest in the place of the one that is there, durably: at any moment there is the old one or the new one.
+/// Replaces the present manifest, durably: at any moment there is the old one or the new one.
 ///
 /// # Errors
-/// Those of the medium.
+/// Errors of the medium.
 pub fn replace_manifest(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     let temporary = prepare_manifest(directory, name, text)?;
     fs::rename(temporary, directory.join(name))?;

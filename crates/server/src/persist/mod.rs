@@ -1,4 +1,4 @@
-//! Between keys and bytes: what a value in Redis's format becomes here, and how keys are written in it.
+//! Conversion between keys and Redis's format: loading values, and writing keys.
 
 mod load;
 pub mod manifest;

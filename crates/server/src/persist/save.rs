@@ -1,4 +1,4 @@
-//! From keys to Redis's format: single values, and files.
+//! Writing of keys in Redis's format: single values, and files.
 
 use super::streams;
 use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind, StringReader};
@@ -15,10 +15,10 @@ const BUFFER: usize = 256 << 10;
 /// Why something could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Writing the output.
+    /// The output could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),
-    /// Reading the keyspace.
+    /// The keyspace could not be read.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
 }
@@ -32,7 +32,7 @@ pub struct Contents {
     pub is_base: bool,
 }
 
-/// Carries an error out of a walk, and counts its steps.
+/// Carries an error out of a walk, and counts the steps of the walk.
 #[derive(Default)]
 pub(super) struct Steps {
     count: u64,
@@ -53,7 +53,7 @@ impl Steps {
         }
     }
 
-    /// The walk has ended; so many steps had been promised.
+    /// Ends the walk: fails if an error was carried, or if the number of steps is not the promised one.
     pub fn end(self, promised: u64) -> Result<(), Error> {
         match self.failed {
             Some(error) => Err(error.into()),
@@ -63,7 +63,7 @@ impl Steps {
     }
 }
 
-/// The type under which a value is written.
+/// Type byte under which a value is written.
 fn kind_of(head: &Head, version: Version) -> u8 {
     match head.kind {
         Kind::String => kind::STRING,
@@ -75,7 +75,7 @@ fn kind_of(head: &Head, version: Version) -> u8 {
     }
 }
 
-/// Writes what a key holds, as its elements come; `body` is what stands behind the head in its entry.
+/// Writes a value element by element; `body` is the part of the entry behind the head.
 fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<(), Error> {
     match head.kind {
         Kind::String if head.is_in_pieces() => return write_pieces(out, keyspace, head),
@@ -102,7 +102,7 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
     steps.end(head.count)
 }
 
-/// A string, of which no more than a part is in memory.
+/// Writes a string of which only a part at a time is in memory.
 fn write_pieces<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head) -> Result<(), Error> {
     out.length(head.count)?;
     let (mut written, mut failed) = (0, None);
@@ -122,7 +122,7 @@ fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "the value would take more than 512 MiB")
 }
 
-/// Memory that takes no more than a string may have.
+/// Output in memory that refuses to grow beyond the longest string.
 #[derive(Default)]
 struct Bounded(Vec<u8>);
 
@@ -140,8 +140,8 @@ impl Write for Bounded {
     }
 }
 
-/// Value of a key as `DUMP` gives it; `body` is the part of its entry behind the head. Only a stream is written in a newer version than 9,
-/// which cannot hold all of it.
+/// Value of a key as `DUMP` gives it; `body` is the part of its entry behind the head. Streams are written in version 10, as version 9
+/// cannot hold all their properties; all else in version 9.
 ///
 /// # Errors
 /// The value would be longer than a string may be; errors of the keyspace.
@@ -165,7 +165,7 @@ pub struct LongDump {
 
 impl LongDump {
     /// # Errors
-    /// It would be longer than a string may be.
+    /// The value would be longer than a string may be.
     pub fn new(string: StringReader) -> Result<LongDump, Error> {
         let mut out = Output::new(Bounded::default());
         out.kind(kind::STRING)?;
@@ -183,7 +183,7 @@ impl LongDump {
         self.left
     }
 
-    /// Puts the next bytes behind those in `out`: so many of the string at most, and what stands before and behind it.
+    /// Appends the next bytes to `out`: at most `most` of the string, and the bytes before and behind it.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -203,7 +203,7 @@ impl LongDump {
     }
 }
 
-/// Writes all keys that have not ended; says how many they are.
+/// Writes all keys whose deadline has not passed; returns their number.
 fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, Error> {
     let keyspace = image.keyspace();
     out.head(contents.version)?;
@@ -232,7 +232,7 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
     Ok(keys)
 }
 
-/// A file that is given up when it is told to.
+/// A file whose writing fails once it is told to stop.
 struct Interruptible<'a> {
     file: &'a File,
     stops: &'a AtomicBool,
@@ -254,16 +254,16 @@ impl Write for Interruptible<'_> {
 /// Makes the names in a directory durable.
 ///
 /// # Errors
-/// Those of the medium.
+/// Errors of the medium.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Writes a file with all that an image has, under another name first: under its own there is always a whole one, or none. Ends early when
-/// `stops` is set. Says how many keys were written.
+/// Writes a file with all keys of an image, under another name first: under its own name there is always a whole file, or none. Ends early
+/// when `stops` is set. Returns the number of keys.
 ///
 /// # Errors
-/// Those of the medium and of the keyspace; nothing is left behind then.
+/// Errors of the medium and of the keyspace; nothing is left behind then.
 pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
     let temporary = directory.join(format!("temp-{name}"));
     let result = write_file(image, &temporary, contents, stops).and_then(|keys| {
@@ -278,10 +278,10 @@ pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents
     result
 }
 
-/// Writes all that an image has, in pieces of 256 KiB; says how many keys that were.
+/// Writes all keys of an image, in pieces of 256 KiB; returns their number.
 ///
 /// # Errors
-/// Those of `to` and of the keyspace.
+/// Errors of `to` and of the keyspace.
 pub fn write_image(to: impl Write, image: &Image, contents: Contents) -> Result<u64, Error> {
     let mut out = Output::new(BufWriter::with_capacity(BUFFER, to));
     let keys = write_all(&mut out, image, contents)?;

@@ -28,18 +28,18 @@ pub(super) fn check(element: &StreamElement) -> Result<(), LoadError> {
 /// A stream that is being loaded.
 #[derive(Debug, Default)]
 pub(super) struct Loading {
-    /// The group that is being put in.
+    /// The group that is being loaded.
     group: Option<NewGroup>,
-    /// How much groups have read was not kept when the file was written.
+    /// The file does not say how many entries groups have read, so the numbers are estimated.
     estimates: bool,
 }
 
 impl Loading {
-    /// Puts in the next part; `rdb::StreamElement` says in which order they come.
+    /// Loads the next part; `rdb::StreamElement` describes the order of parts.
     pub fn put(&mut self, keyspace: &mut Keyspace, edit: &mut Edit, element: &StreamElement) -> Result<(), LoadError> {
         match element {
             StreamElement::Entry { id, fields } => keyspace.append(edit, from_file(*id), encode(fields)),
-            // Whoever reads tells of it.
+            // The reader reports corrections.
             StreamElement::Corrected(_) => {}
             StreamElement::State { length, last, max_deleted, added } => {
                 let stream = &mut edit.head.stream;
@@ -57,7 +57,7 @@ impl Loading {
             StreamElement::Pending { id, delivered, deliveries } => {
                 keyspace.add_pending(self.group()?, from_file(*id), *delivered, *deliveries);
             }
-            // When it was given something last is not kept apart.
+            // The time at which the consumer was last given something is not stored separately.
             StreamElement::Consumer { name, seen, .. } => {
                 if !keyspace.add_new_consumer(self.group()?, name, *seen)? {
                     return Err(LoadError::Twice);
@@ -76,7 +76,7 @@ impl Loading {
         self.group.as_mut().ok_or(LoadError::Unowned)
     }
 
-    /// Ends the group that is being put in.
+    /// Ends the group that is being loaded.
     pub fn end(&mut self, keyspace: &mut Keyspace) -> Result<(), LoadError> {
         let is_whole = self.group.take().is_none_or(|group| keyspace.finish_new_group(group));
         if is_whole { Ok(()) } else { Err(LoadError::Unowned) }
@@ -100,7 +100,7 @@ fn walk_nodes(keyspace: &Keyspace, head: &Head, visit: &mut dyn FnMut(&Node) -> 
                 return ControlFlow::Break(());
             }
         };
-        // Fields and values alternate, as many of the one as of the other.
+        // Fields and values alternate, in equal numbers.
         let (pairs, _) = texts.as_chunks::<2>();
         let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[field, value]| (*field, *value)).collect();
         count += 1;
@@ -111,13 +111,13 @@ fn walk_nodes(keyspace: &Keyspace, head: &Head, visit: &mut dyn FnMut(&Node) -> 
         return Err(error.into());
     }
     if let Some(node) = nodes.end().filter(|_| !broken) {
-        // It is the last one.
+        // This is the last node.
         let _ = visit(&node);
     }
     Ok(count)
 }
 
-/// Writes a stream. Its entries are read twice: how many nodes they make stands before them.
+/// Writes a stream. Its entries are read twice: the number of nodes stands before the nodes.
 pub(super) fn write<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head) -> Result<(), SaveError> {
     let mut nodes = 0;
     let entries = walk_nodes(keyspace, head, &mut |_| {
@@ -159,7 +159,7 @@ fn write_group<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
         return Err(keyspace::Error::Damaged("a group's consumers are not as many as its count says").into());
     }
     for (number, consumer) in consumers {
-        // When it asked last is the best that is known of when it was given something last.
+        // The time of the last request is the best known estimate of when something was last given.
         out.stream_consumer(version, &consumer.name, consumer.seen, Some(consumer.seen))?;
         out.length(consumer.pending)?;
         let mut steps = Steps::default();
