@@ -1,4 +1,4 @@
-//! SHA-1 (FIPS 180-4), for digests that are compared with those of Redis. It protects nothing.
+//! SHA-1 (FIPS 180-4), for digests that are compared with those of Redis. Not used for security.
 
 /// Bytes of a digest.
 pub const DIGEST: usize = 20;

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Ticks of a second in `/proc/self/stat`: Linux shows them so on every architecture, whatever it counts in.
+/// Ticks per second in `/proc/self/stat`: Linux shows this unit on every architecture, whatever it counts in.
 const TICKS: f64 = 100.0;
 
 /// Microseconds since 1970.
@@ -21,53 +21,53 @@ pub fn unix_ms() -> u64 {
     unix_us() / 1000
 }
 
-/// Random bytes that nobody can guess.
+/// Unpredictable random bytes.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn random_bytes(count: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; count];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A line of a file of `Name: 123 kB`, bytes.
+/// Reads a line `Name: 123 kB` of a file, as bytes.
 fn kilobytes(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes.saturating_mul(1024))
 }
 
-/// Bytes of memory that this process occupies now.
+/// Resident memory of this process, bytes.
 pub fn resident_bytes() -> u64 {
     kilobytes("/proc/self/status", "VmRSS")
 }
 
-/// Bytes of it that are no file's.
+/// Resident memory of this process that belongs to no file, bytes.
 pub fn anonymous_bytes() -> u64 {
     kilobytes("/proc/self/status", "RssAnon")
 }
 
-/// The most it has occupied.
+/// Largest resident memory of this process so far, bytes.
 pub fn resident_peak_bytes() -> u64 {
     kilobytes("/proc/self/status", "VmHWM")
 }
 
-/// Bytes of memory of the machine.
+/// Memory of the machine, bytes.
 pub fn memory_bytes() -> u64 {
     kilobytes("/proc/meminfo", "MemTotal")
 }
 
-/// Seconds of processor time: in the program, in the kernel for it, and the same for its children.
+/// Processor time, seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Processor {
-    /// In the program.
+    /// Time in the program.
     pub user: f64,
-    /// In the kernel.
+    /// Time in the kernel for the program.
     pub system: f64,
-    /// In children that have ended.
+    /// Time in programs of children that have ended.
     pub children_user: f64,
-    /// In the kernel for them.
+    /// Time in the kernel for these children.
     pub children_system: f64,
 }
 
@@ -95,17 +95,17 @@ pub fn name() -> String {
     format!("{} {} {}", read("/proc/sys/kernel/ostype"), read("/proc/sys/kernel/osrelease"), std::env::consts::ARCH)
 }
 
-/// Writes a file anew. A crash leaves the old one or the new one: it is durable before it takes the place, and the folder's new entry is
-/// made durable behind it.
+/// Replaces a file durably. A crash leaves the old file or the new one: the new file is synced before it takes the place of the old one,
+/// and the directory after it.
 ///
 /// # Errors
-/// Those of the system; the old file is still there then.
+/// Errors of the system; the old file is still there then.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".tmp-{}", std::process::id()));
     let beside = Path::new(&beside);
     let write = || {
-        // It may hold passwords, or hashes of some: whoever wants others to read it says so to the file that is there.
+        // The file may hold passwords, or hashes of some: to let others read it, change the permissions of the existing file.
         let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(beside)?;
         if let Ok(old) = std::fs::metadata(path) {
             file.set_permissions(old.permissions())?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[path = "../tests/common/certificates.rs"]
 pub mod certificates;
 
-/// A small generator, so that a failure repeats from its seed.
+/// A small random generator, so that a failure repeats from its seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -44,7 +44,7 @@ pub fn open(store: &Arc<MemoryStore>, random: u64) -> Keyspace {
     Keyspace::open(store, &small_settings(), random).unwrap()
 }
 
-/// A keyspace of its own.
+/// A keyspace in a new store.
 pub fn fresh() -> Keyspace {
     let mut keyspace = open(&Arc::new(MemoryStore::new()), 42);
     keyspace.set_now(1_000_000);

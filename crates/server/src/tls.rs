@@ -1,10 +1,10 @@
-//! TLS: what the configuration says of it, and the certificates and keys in its files as what a connection needs.
+//! TLS: its settings, and the certificates and keys in their files, made into the configuration of connections.
 //!
-//! All of it is read and checked at once, by [`Settings::load`]. So what is wrong with a file is told when the server starts or the
-//! configuration is changed, and never when a client comes.
+//! All files are read and checked at once, by [`Settings::load`]. So an error in a file is reported when the server starts or the
+//! configuration is changed, and never when a client connects.
 //!
-//! Sessions are not resumed: each connection shows what its client is. Nothing is kept of those that are gone, and what was accepted once
-//! is not accepted any more when the files have changed.
+//! Sessions are not resumed: each connection proves its client's identity. Nothing is kept of closed connections, and a certificate that
+//! was accepted once is not accepted any more when the files have changed.
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
@@ -18,10 +18,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a file, at most.
+/// Largest size of a file, bytes.
 const FILE_MAX: u64 = 4 << 20;
 
-/// The names under which the configuration has the files.
+/// Names of the files in the configuration.
 const CERTIFICATE: &str = "tls-cert-file";
 const KEY: &str = "tls-key-file";
 const AUTHORITIES: &str = "tls-ca-cert-file";
@@ -62,18 +62,18 @@ pub struct Settings {
     pub key: String,
     /// File of the certificates that sign clients' certificates.
     pub authorities: String,
-    /// Directory of such files.
+    /// Directory of further such files.
     pub authorities_directory: String,
     /// Whether clients have to show a certificate.
     pub clients: Clients,
-    /// Versions, blanks between them; empty: all there are.
+    /// Versions, separated by blanks; empty: all.
     pub protocols: String,
 }
 
-/// Versions by name.
+/// Parses names of versions.
 ///
 /// # Errors
-/// The first word that is none, or none that is spoken here.
+/// The first word that is no version, or an unsupported one.
 pub fn versions(names: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let version = |name: &str| match name.to_ascii_lowercase().as_str() {
         "tlsv1.2" => Ok(&TLS12),
@@ -93,18 +93,18 @@ impl Tls {
     /// The server's end of a new connection.
     ///
     /// # Errors
-    /// None that could be named.
+    /// None are known.
     pub fn begin(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(self.0.clone()).map_err(io::Error::other)
     }
 }
 
 impl Settings {
-    /// Reads the files, if encrypted connections are wanted at all.
+    /// Reads the files, if encrypted connections are wanted.
     ///
     /// # Errors
-    /// Those of [`load`](Self::load). They are not wanted, but there are files for them: whoever has set these up believes that nobody can
-    /// listen on the way.
+    /// Errors of [`load`](Self::load). Or the connections are not wanted, but files are configured: an operator who has set them up
+    /// believes that connections are encrypted.
     pub fn load_if(&self, is_wanted: bool) -> Result<Option<Tls>, String> {
         if is_wanted {
             return self.load().map(Some);
@@ -181,7 +181,7 @@ impl Settings {
         let mut found = 0;
         for entry in std::fs::read_dir(&self.authorities_directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            // Other files and folders may lie there; names are as people like them.
+            // Other files and folders may lie there; names are arbitrary.
             if path.is_file() {
                 found += add(&mut store, AUTHORITIES_DIRECTORY, &path)?;
             }
@@ -193,7 +193,7 @@ impl Settings {
     }
 }
 
-/// Adds the certificates of a file; how many they are.
+/// Adds the certificates of a file; returns their number.
 fn add(store: &mut RootCertStore, name: &str, path: &Path) -> Result<usize, String> {
     let all = certificates(name, path)?;
     let count = all.len();

@@ -1,14 +1,14 @@
-//! Floating-point numbers with a mantissa of 64 bits, as `long double` has them on x86: what `INCRBYFLOAT` computes with, so that 0.1 and
-//! 0.2 are 0.3. Numbers are finite; every operation rounds to the nearest, ties to even.
+//! Floating-point numbers with a mantissa of 64 bits, like `long double` on x86, for `INCRBYFLOAT`: the sum of 0.1 and 0.2 is 0.3. Numbers
+//! are finite; every operation rounds to the nearest, ties to even.
 
 use crate::number::parse_hexadecimal;
 use std::cmp::Ordering;
 
-/// Longest text that is read as a number, bytes, as in Redis: all numbers that are written are shorter.
+/// Longest text that is read as a number, bytes, as in Redis: all texts written are shorter.
 const TEXT_MAX: usize = 5 * 1024 - 1;
-/// Powers of ten beyond this are not read; those of `long double` end at 4932.
+/// Largest power of ten that is read, that of `long double`.
 const POWER_MAX: i64 = 4932;
-/// Powers of two from which on a number is too large.
+/// Smallest power of two at which a number is too large.
 const EXPONENT_MAX: i64 = 16384;
 /// Digits behind the point of a printed number.
 const DECIMALS: u32 = 17;
@@ -67,7 +67,7 @@ impl Natural {
         self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 
-    /// Takes away a number that is not larger.
+    /// Subtracts a number that is not larger.
     fn subtract(&mut self, other: &Natural) {
         let mut borrow = 0u64;
         for (at, piece) in self.0.iter_mut().enumerate() {
@@ -81,7 +81,7 @@ impl Natural {
         }
     }
 
-    /// Divides by ten and gives the rest.
+    /// Divides by ten and returns the remainder.
     fn divide_by_ten(&mut self) -> u8 {
         let mut rest = 0u64;
         for piece in self.0.iter_mut().rev() {
@@ -108,7 +108,7 @@ impl Wide {
     /// Zero.
     pub const ZERO: Wide = Wide { is_negative: false, mantissa: 0, exponent: 0 };
 
-    /// `number * 2^exponent`, rounded; `more`: a little more than that.
+    /// `number * 2^exponent`, rounded; `more`: the exact value is a little larger.
     fn round(is_negative: bool, number: u128, exponent: i64, more: bool) -> Option<Wide> {
         if number == 0 {
             return Some(Wide { is_negative, ..Wide::ZERO });
@@ -177,7 +177,7 @@ impl Wide {
         for _ in 0..power.unsigned_abs() {
             scaled.multiply_add(10, 0);
         }
-        // So that the quotient has 96 bits or one more.
+        // Chosen so that the quotient has 96 or 97 bits.
         let shift = 96 - (digits.bits() - divisor.bits());
         if shift > 0 {
             digits.shift_left(shift)
@@ -197,7 +197,7 @@ impl Wide {
         Self::round(is_negative, quotient, -shift, !digits.0.is_empty())
     }
 
-    /// The sum; `None`: it is too large.
+    /// The sum; `None`: too large.
     #[expect(clippy::should_implement_trait, reason = "it can fail")]
     pub fn add(self, other: Wide) -> Option<Wide> {
         if self.mantissa == 0 || other.mantissa == 0 {
@@ -207,7 +207,7 @@ impl Wide {
         }
         let (high, low) = if self.exponent >= other.exponent { (self, other) } else { (other, self) };
         let distance = high.exponent - low.exponent;
-        // At most 62 bits, so that the sum has room.
+        // At most 62 bits, so that the sum fits.
         let lifted = distance.min(62);
         let wide_high = u128::from(high.mantissa) << lifted;
         let dropped = distance - lifted;
@@ -231,7 +231,7 @@ impl Wide {
         }
     }
 
-    /// A thousand times the number, rounded and then rounded up; `None`: 64 bits with a sign cannot have it.
+    /// A thousand times the number, rounded and then rounded up; `None`: outside of 64 bits with a sign.
     pub fn thousandfold(self) -> Option<i64> {
         let Wide { is_negative, mantissa, exponent } =
             Self::round(self.is_negative, u128::from(self.mantissa) * 1000, self.exponent, false)?;
@@ -245,7 +245,7 @@ impl Wide {
         if is_negative { Some(-rounded) } else { rounded.checked_add(i64::from(is_cut)) }
     }
 
-    /// In decimal digits, 17 behind the point at most, without zeros at the end.
+    /// Decimal digits, at most 17 behind the point, without trailing zeros.
     pub fn text(self) -> String {
         let sign = if self.is_negative { "-" } else { "" };
         if self.exponent >= 0 {

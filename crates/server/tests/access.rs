@@ -1,11 +1,10 @@
-//! Access rules beside a real `redis-server` 7.0: the same lines to both, the same replies, byte for byte but for what cannot be the same
-//! (addresses, ages). Skipped, with a word, where there is no such server.
+//! Access rules beside a real `redis-server` 7.0: equal lines to both servers, equal replies, except addresses and ages. Skipped with a
+//! message where there is no such server.
 
 use crate::common::beside::compare;
 use crate::common::{Reply, Served};
 
-/// Commands in rules have no order that would mean anything, and in Redis another one from start to start: those that follow each other are
-/// sorted.
+/// Sorts consecutive commands in rules: their order means nothing, and in Redis changes from start to start.
 fn sort_rules(reply: Reply) -> Reply {
     let sort = |text: Vec<u8>| {
         let mut words: Vec<Vec<u8>> = text.split(|byte| *byte == b' ').map(<[u8]>::to_vec).collect();
@@ -19,7 +18,7 @@ fn sort_rules(reply: Reply) -> Reply {
     }
 }
 
-/// Replies without what depends on when and from where something came.
+/// Replies without addresses and times.
 fn comparable(command: &str, reply: Option<Reply>) -> Option<Reply> {
     match reply {
         Some(Reply::Many(mark, entries)) if command.starts_with("ACL LOG") => {
@@ -365,7 +364,7 @@ fn access_rules_are_those_of_redis() {
     compare(ACCESS, comparable);
 }
 
-/// A real server started by somebody else listens with other addresses; here both must close who is gone.
+/// Clients of a deleted user are closed.
 #[test]
 fn whoever_is_gone_is_closed() {
     let served = Served::start();

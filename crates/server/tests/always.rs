@@ -1,4 +1,4 @@
-//! `appendfsync always`: who waits for a sync and who does not, on a medium whose syncs take as long as a test wants.
+//! `appendfsync always`: which clients wait for a sync and which do not, on a medium whose syncs take as long as a test wants.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,13 +14,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time in which something that may not come would have come.
+/// Time after which a reply that does not come is taken as held back.
 const WHILE: Duration = Duration::from_millis(60);
 
-/// Syncs wait here while it is closed.
+/// A gate at which syncs wait while it is closed.
 #[derive(Default)]
 struct Gate {
-    /// Whether it is closed, and how many wait.
+    /// Whether the gate is closed, and the number of waiting syncs.
     state: Mutex<(bool, usize)>,
     changed: Condvar,
 }
@@ -39,7 +39,7 @@ impl Gate {
         state.1 -= 1;
     }
 
-    /// Until a sync has come to it.
+    /// Waits until a sync has come to the gate.
     fn wait(&self) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| state.1 == 0).unwrap());
     }
@@ -128,7 +128,7 @@ fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::One(bytes) if bytes.starts_with(b"-MISCONF "))
 }
 
-/// Requests that the server has run.
+/// Number of requests that the server has run.
 fn commands(client: &mut Client) -> u64 {
     let Reply::One(text) = client.ask(&[b"INFO", b"stats"]) else { panic!("a text") };
     let text = String::from_utf8(text).unwrap();

@@ -1,5 +1,5 @@
-//! The log in Redis's format: a real `redis-server` that starts on it has what this server has, whenever it was left. Needs one of version
-//! 7.0 on the path for that, and says so where there is none. A failure prints the seed.
+//! The log in Redis's format: a real `redis-server` that starts on it has this server's data, whenever the log was left. Needs version 7.0
+//! on the path for that, and says so where there is none. A failure prints the seed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +38,7 @@ fn logging(directory: &Path) -> Served {
     served
 }
 
-/// Until no base is being written.
+/// Waits until no base is being written.
 fn rewritten(client: &mut Client) {
     while field(client, "aof_rewrite_in_progress") == "1" {
         std::thread::sleep(Duration::from_millis(5));
@@ -46,7 +46,7 @@ fn rewritten(client: &mut Client) {
     assert_eq!(field(client, "aof_last_bgrewrite_status"), "ok");
 }
 
-/// The files that the manifest lists, as a kill would leave them at this moment, in another directory. Nobody may be writing.
+/// Copies the files that the manifest lists, as a kill would leave them at this moment, into another directory. Nobody may be writing.
 fn left(directory: &Path) -> tempfile::TempDir {
     let (from, copy) = (directory.join("appendonlydir"), tempfile::tempdir().unwrap());
     let to = copy.path().join("appendonlydir");
@@ -66,7 +66,7 @@ fn left(directory: &Path) -> tempfile::TempDir {
     }
 }
 
-/// A real server on these files.
+/// A real server started on these files.
 fn loaded(directory: &Path) -> Option<Real> {
     let real = Real::with(&["--save", "", "--dir", path(directory), "--appendonly", "yes"]);
     if real.is_none() {
@@ -75,7 +75,7 @@ fn loaded(directory: &Path) -> Option<Real> {
     real
 }
 
-/// A server of ours on what it imports from these files.
+/// A SinterDB server that has imported these files.
 fn imported(directory: &Path) -> Served {
     let store = Arc::new(MemoryStore::new());
     let mut keyspace = Keyspace::open(store.clone(), &Settings::default(), 7).unwrap();
@@ -156,7 +156,7 @@ fn send(client: &mut Client, random: &mut Random, count: usize) {
     client.ask(&[b"DISCARD"]);
 }
 
-/// Random commands of all families, while the log is shortened now and then.
+/// Redis loads the log after random commands of all families, while the log is rewritten now and then.
 #[test]
 fn what_redis_loads_is_what_the_server_has() {
     for seed in 0..4 {
@@ -184,7 +184,7 @@ fn what_redis_loads_is_what_the_server_has() {
     }
 }
 
-/// Long strings come into the log in parts. A Redis that is asked the same replies the same, and one that loads the log has the same keys.
+/// Long strings are logged in parts. A Redis given the same requests replies the same, and one that loads the log has the same keys.
 #[test]
 fn redis_loads_long_strings_from_their_parts() {
     let there = tempfile::tempdir().unwrap();
@@ -388,7 +388,7 @@ fn effects_are_logged() {
     assert_eq!(logged, ["RPUSH list a b", "LPOP list", "SET gone 1 PXAT TIME", "DEL gone"]);
 }
 
-/// A file that ends anywhere is as good as its whole commands.
+/// A file with an incomplete last command counts up to its last complete one.
 #[test]
 fn a_torn_end_is_left_out() {
     let there = tempfile::tempdir().unwrap();
@@ -480,7 +480,7 @@ fn it_is_turned_on_and_off() {
     assert_eq!(manifest(), others);
 }
 
-/// A server that starts again begins a base of what it has.
+/// A restarted server begins a base of its data.
 #[test]
 fn a_start_begins_a_new_base() {
     let (there, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()));

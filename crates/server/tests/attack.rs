@@ -1,4 +1,4 @@
-//! The network when clients behave badly, wait, or come in numbers; and what a client is told of the others.
+//! The network when clients misbehave, wait, or come in numbers; and the information that a client gets about others.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,7 +35,7 @@ fn wait_until(mut holds: impl FnMut() -> bool, what: &str) {
     panic!("{what}");
 }
 
-/// An answer of this client comes soon, whatever others do.
+/// The client gets a reply soon, whatever others do.
 fn is_served(client: &mut Client) {
     for _ in 0..100 {
         assert_eq!(client.ask(&[b"PING"]), one("+PONG"));
@@ -145,7 +145,7 @@ fn long_values_of_one_turn_are_not_held_together() {
     assert!(held.trim().parse::<u64>().unwrap() > 18_000_000, "{held}");
 }
 
-/// Memory follows what it is told, and data that do not fit are on the medium.
+/// Memory follows its budget, and data that do not fit are on the medium.
 #[test]
 fn a_budget_of_memory_holds_and_costs_no_key() {
     let served = with(Configuration { memory: 64 << 20, ..Configuration::default() });
@@ -241,7 +241,7 @@ fn writes_are_waited_for_until_they_are_safe() {
     }
 }
 
-/// Writes are safe soon after that was asked for, not only when the long interval of before is over.
+/// Writes are synced soon after that was configured, not only at the end of the long interval before.
 #[test]
 fn syncs_come_as_often_as_the_configuration_says_by_now() {
     let served = with(Configuration { fsync: Fsync::No, ..Configuration::default() });

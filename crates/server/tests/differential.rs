@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 /// Commands per protocol.
 const COMMANDS: usize = 100_000;
-/// Most commands that are sent at once: they are one turn here.
+/// Largest number of commands sent at once: they are one turn here.
 const AT_ONCE: usize = 30;
 /// Commands that are printed with a failure.
 const SHOWN: usize = 12;
-/// Differences after which there is no more to be learned.
+/// Number of differences after which a test stops.
 const COMPLAINTS: usize = 12;
 
 /// Commands whose replies come in no order.
@@ -24,7 +24,7 @@ fn is_unordered(name: &str) -> bool {
     ["SMEMBERS", "SINTER", "SUNION", "SDIFF", "HKEYS", "HVALS", "HGETALL"].contains(&name)
 }
 
-/// Puts what has no order in order. Replies to `EXEC` are those of the commands that were `queued`.
+/// Sorts the unordered parts of a reply. Replies to `EXEC` are those of the commands that were `queued`.
 fn in_order(name: &str, queued: Option<&[String]>, reply: Reply) -> Reply {
     match (queued, reply) {
         (Some(queued), Reply::Many(mark, replies)) if queued.len() == replies.len() => {
@@ -37,7 +37,8 @@ fn in_order(name: &str, queued: Option<&[String]>, reply: Reply) -> Reply {
     }
 }
 
-/// The encoding of Redis 7.0 for what is a listpack from Redis 7.2 on, if it is small, and here. What is one in 7.0 is compared in `order`.
+/// Whether Redis 7.0 gives this encoding to a small value that is a listpack from Redis 7.2 on, and here. Values that are listpacks in 7.0
+/// are compared in `order`.
 fn is_listpack_later(encoding: &[u8]) -> bool {
     encoding == b"$quicklist" || encoding == b"$hashtable"
 }
@@ -97,7 +98,7 @@ impl Listening {
     }
 }
 
-/// Sends the same to both and compares.
+/// Sends equal commands to both servers and compares their replies.
 struct Pair {
     ours: Client,
     theirs: Client,
@@ -108,7 +109,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Sends all at once and compares reply by reply.
+    /// Sends all commands at once and compares reply by reply.
     fn compare_all(&mut self, commands: &[Vec<String>], what: &str) {
         let requests: Vec<u8> = commands.iter().flat_map(|command| encode(command)).collect();
         self.ours.send(&requests);

@@ -1,9 +1,9 @@
-//! Edges of what commands take, beside a real `redis-server` 7.0. Skipped, with a word, where there is no such server.
+//! Edge cases of arguments, beside a real `redis-server` 7.0. Skipped with a message where there is no such server.
 
 use crate::common::beside::compare;
 use crate::common::{Client, Real, Reply, Served};
 
-/// Timeouts that are taken end after a millisecond.
+/// Timeouts; accepted ones end after a millisecond.
 const TIMEOUTS: &[&str] = &[
     "a: BLPOP none 1e20",
     "a: BRPOP none 9223372036854775.808",
@@ -64,7 +64,7 @@ const FIELDS: &[&str] = &[
     "a: DEL k",
 ];
 
-/// Redis has the sign of a zero in sorted sets that are large or have a long name, and none in others.
+/// Redis keeps the sign of a zero in sorted sets that are large or have a long name, and in no others.
 const ZEROS: &[&str] = &[
     "a: ZADD z -0 m",
     "a: ZSCORE z m",
@@ -118,7 +118,7 @@ fn limits_are_those_of_redis() {
     compare(&[TIMEOUTS, FIELDS].concat(), |_, reply| reply);
 }
 
-/// Whether cursors are taken; where they lead is a matter of each server's own.
+/// Cursors are accepted as in Redis; where they lead depends on the server.
 #[test]
 fn cursors_are_those_of_redis() {
     let words = ["-1", "+1", "␣1", "18446744073709551615", "18446744073709551616", "-18446744073709551615", "-18446744073709551616"];
@@ -134,7 +134,7 @@ fn cursors_are_those_of_redis() {
     });
 }
 
-/// Every name in Redis's list that is known here is in this server's, too, subcommands included.
+/// Every name in Redis's list of commands that is known here is in this server's list, too, subcommands included.
 #[test]
 fn commands_are_listed_as_in_redis() {
     let Some(real) = Real::start() else { return };

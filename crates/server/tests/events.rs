@@ -1,4 +1,4 @@
-//! Messages about keys, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` says what the scripts mean.
+//! Messages about keys, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` describes the scripts.
 
 use crate::common::play::play;
 

@@ -1,6 +1,6 @@
-//! Saved files beside clients whose transactions span keys of several kinds: each file shows one moment of all of them.
+//! Files saved while transactions of clients span keys of several kinds: each file shows one moment of all of them.
 //!
-//! `MOMENT_ROUNDS` says how many files are saved.
+//! `MOMENT_ROUNDS` is the number of files that are saved.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const CLIENTS: usize = 3;
 
-/// The keys of a client, and what tells the number of its last transaction.
+/// The keys of a client, and the request that finds the number of its last transaction.
 const KINDS: [(&str, &str); 6] = [
     ("string", "GET KEY"),
     ("other", "GET KEY"),
@@ -49,7 +49,7 @@ fn transaction(client: &mut Client, id: usize, n: u64) {
     }
 }
 
-/// The last transaction of a client, which is the same in all kinds.
+/// The last transaction of a client, which is equal in all kinds.
 fn last(client: &mut Client, id: usize) -> u64 {
     let found = KINDS.map(|(kind, question)| {
         let key = format!("{kind}:{id}");
@@ -103,7 +103,7 @@ fn saved_files_beside_transactions_are_one_moment_of_all_keys() {
     });
 }
 
-/// The clients end, also when a check fails.
+/// Ends the clients, also when a check fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

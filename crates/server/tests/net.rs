@@ -1,4 +1,4 @@
-//! The server over TCP: what only a network can do to it.
+//! The server over TCP: cases that only a network can cause.
 
 use crate::common::{Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
@@ -93,7 +93,7 @@ fn strangers_get_little() {
     assert_eq!(client.ask(&[b"SET", b"a", &vec![b'x'; 20_000]]), Reply::One(b"+OK".to_vec()));
 }
 
-/// A stranger who goes on talking is one, too.
+/// A client that sends requests without authenticating is closed as well.
 #[test]
 fn who_does_not_authenticate_is_closed() {
     let served = with(Configuration { password: "secret".into(), ..Configuration::default() });

@@ -188,7 +188,7 @@ fn what_operators_ask_is_answered_as_by_redis() {
     });
 }
 
-/// Flags that say something of Redis's own works, or that follow from other fields.
+/// Flags about internals of Redis, or that follow from other fields.
 const OTHER_FLAGS: &[&[u8]] = &[
     b"+skip_monitor",
     b"+skip_slowlog",
@@ -221,7 +221,7 @@ fn facts(reply: Reply) -> Vec<(&'static str, Reply)> {
     ]
 }
 
-/// Commands that hold subcommands in Redis and none here: all that they have is an answer that says so.
+/// Commands with subcommands in Redis and none here: they only reply that they are not supported.
 const WITHOUT_SUBCOMMANDS: &[&str] = &["cluster", "function", "script"];
 
 /// Commands of later versions.

@@ -1,13 +1,13 @@
-//! Small collections have the order of a real `redis-server` 7.0, whatever was done to them, and change to another form where its
-//! collections do. Sets of strings are left out: 7.0 gives them no order.
+//! Small collections have the order of a real `redis-server` 7.0 after any changes, and change to another form where its collections do.
+//! Sets of strings are left out: 7.0 gives them no order.
 
 use crate::common::commands::Random;
 use crate::common::{Client, Real, Reply, Served, encode};
 
-/// Commands in all, and commands between two looks at everything.
+/// Number of commands in all, and between two comparisons of everything.
 const COMMANDS: usize = 12_000;
 const BETWEEN: usize = 15;
-/// Elements up to which a collection is small.
+/// Sizes up to which a collection is small.
 const SIZES: [usize; 4] = [12, 30, 40, 128];
 
 /// Commands; the first 51 come more often than those behind them.
@@ -77,7 +77,7 @@ const LINES: &[&str] = &[
     "CONFIG SET hash-max-listpack-value 64",
 ];
 
-/// A command, some of which change the sizes up to which collections are small.
+/// A command; some change the sizes up to which collections are small.
 fn command(random: &mut Random) -> Vec<String> {
     let most = if random.below(20) == 0 { LINES.len() } else { 51 };
     let line = LINES[random.below(most)];
@@ -92,7 +92,7 @@ fn command(random: &mut Random) -> Vec<String> {
     words.collect()
 }
 
-/// Replies of both to a command.
+/// Replies of both servers to a command.
 fn ask(clients: &mut [Client; 2], line: &str) -> [Reply; 2] {
     let request = encode(&line.split(' ').collect::<Vec<_>>());
     clients.each_mut().map(|client| {
@@ -101,7 +101,7 @@ fn ask(clients: &mut [Client; 2], line: &str) -> [Reply; 2] {
     })
 }
 
-/// Compares what all keys hold. Where Redis has a hash table, elements are in no order.
+/// Compares the values of all keys. Where Redis has a hash table, elements are in no order.
 fn compare_all(clients: &mut [Client; 2], shown: &[String]) -> usize {
     let what = || shown.join("\n");
     let mut in_order = 0;

@@ -1,5 +1,5 @@
-//! Values and files exchanged with a real `redis-server`, in both directions. Needs one of version 7.0 on the path, and says so where there
-//! is none. A failure prints the seed.
+//! Values and files exchanged with a real `redis-server`, in both directions. Needs version 7.0 on the path, and says so where there is
+//! none. A failure prints the seed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -47,7 +47,7 @@ impl Random {
         scores[self.below(scores.len())].into()
     }
 
-    /// Commands that make a stream to which so many entries were added, and groups of it.
+    /// Commands that create a stream with so many entries added, and groups of it.
     fn stream(&mut self, name: &str, entries: usize) -> Vec<Vec<Vec<u8>>> {
         let id = |n: usize| format!("{}-{}", 1000 + n / 3, n % 3);
         let mut lines = Vec::new();
@@ -92,7 +92,7 @@ impl Random {
         commands
     }
 
-    /// Commands that make a key with so many elements.
+    /// Commands that create a key with so many elements.
     fn key(&mut self, name: &str, elements: usize) -> Vec<Vec<Vec<u8>>> {
         let key = name.as_bytes().to_vec();
         if self.below(6) == 0 {
@@ -311,7 +311,7 @@ fn streams_that_contradict_their_entries_are_restored() {
     assert_eq!(ours.ask(restore), theirs.ask(restore));
 }
 
-/// A server of ours on what a file or directory holds.
+/// A SinterDB server that has imported a file or directory.
 pub fn served_from(source: &Path) -> (Served, Report, Arc<MemoryStore>) {
     let store = Arc::new(MemoryStore::new());
     let mut keyspace = Keyspace::open(store.clone(), &Settings::default(), 7).unwrap();
@@ -356,7 +356,7 @@ fn files_go_to_and_fro() {
     }
 }
 
-/// A log as a real server leaves it when it is killed.
+/// Imports a log as a real server leaves it when it is killed.
 #[test]
 fn logs_are_imported() {
     for (seed, preamble) in ["yes", "no"].into_iter().enumerate() {
@@ -465,7 +465,7 @@ fn a_save_that_fails_or_is_given_up_leaves_nothing() {
     }
 }
 
-/// The bytes of a stream, beside what becomes of it in the keyspace.
+/// Streams keep their bytes in both directions.
 #[test]
 fn streams_are_exchanged_as_bytes() {
     let Some(real) = Real::start() else { return skipped() };

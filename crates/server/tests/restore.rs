@@ -1,13 +1,13 @@
-//! Payloads of `RESTORE` with anything in them: what a real `redis-server` 7.0 refuses that looks at all of a payload
-//! (`sanitize-dump-payload`) is refused here, and what both take is the same afterwards. Redis takes more: it reads on into the checksum
-//! where a value ends too early, and does not look at scores and at the order of entries.
+//! Payloads of `RESTORE` with random damage: payloads refused by a real `redis-server` 7.0 that checks whole payloads
+//! (`sanitize-dump-payload`) are refused here, and payloads accepted by both give equal values. Redis accepts more: it reads on into the
+//! checksum where a value ends too early, and does not check scores and the order of entries.
 
 use crate::common::commands::Random;
 use crate::common::contents::{OF_REDIS, content, ok};
 use crate::common::{Client, Real, Reply, Served, encode};
 use sinter_server::rdb::crc64;
 
-/// Values with one edit or some that both servers are given.
+/// Number of values with one or several edits that both servers get.
 const EDITS: usize = 4000;
 
 fn payload(value: &[u8]) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn payload(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Values as the real server gives them out, and older forms.
+/// Values from the real server, and older forms.
 fn values(theirs: &mut Client) -> Vec<Vec<u8>> {
     let long = "x".repeat(70);
     let lines = [
@@ -67,7 +67,7 @@ fn values(theirs: &mut Client) -> Vec<Vec<u8>> {
     values
 }
 
-/// Changes a byte or some of a value; its type stays.
+/// Changes one or several bytes of a value; its type stays.
 fn edit(value: &[u8], random: &mut Random) -> Vec<u8> {
     let mut out = value.to_vec();
     for _ in 0..=random.below(8) / 6 {
@@ -93,7 +93,7 @@ fn edit(value: &[u8], random: &mut Random) -> Vec<u8> {
     out
 }
 
-/// Counts that are not those of what follows, and orders that are none.
+/// Values with wrong counts and wrong orders.
 const CONTRADICTIONS: &[&[u8]] = &[
     b"\x01\x02\0",
     b"\x12\x02\x02\x09\x09\0\0\0\x01\0\x80\x01\xff",
@@ -114,7 +114,7 @@ const CONTRADICTIONS: &[&[u8]] = &[
     b"\x09\x07\x01\x01a\xfd\x00b\xff",
 ];
 
-/// A server of Redis that looks at all of a payload.
+/// A Redis server that checks whole payloads.
 fn thorough() -> Option<(Real, Client)> {
     let real = Real::start()?;
     let mut client = real.client();

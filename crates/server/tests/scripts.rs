@@ -1,4 +1,4 @@
-//! Several clients at once, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` says what the scripts mean.
+//! Several clients at once, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` describes the scripts.
 
 use crate::common::play::{play, play_in};
 

@@ -1,4 +1,4 @@
-//! The server with TLS: who may come, what each version does, and what clients can do to it that do not keep to it.
+//! The server with TLS: which clients are accepted, the versions, and attacks by clients that break the protocol.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn one(text: &str) -> Reply {
     Reply::One(text.as_bytes().to_vec())
 }
 
-/// A server, who has signed its certificate, and where that lies.
+/// A server's configuration: the authority of its certificate, and the directory of the files.
 struct Place {
     authority: Authority,
     folder: TempDir,
@@ -51,7 +51,7 @@ impl Place {
         place
     }
 
-    /// Another certificate lies where the old one lay.
+    /// Replaces the certificate in the files by another one.
     fn renew(&self, authority: &Authority) {
         let (certificate, key) = authority.certify();
         std::fs::write(&self.settings.certificate, certificate).unwrap();
@@ -100,7 +100,7 @@ fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Encrypted {
     Client { stream: std::io::BufReader::new(StreamOwned::new(session(config), socket(address))) }
 }
 
-/// Whether a client gets an answer, or why not.
+/// Whether a client gets a reply, or why not.
 fn answer(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<(), String> {
     let mut stream = StreamOwned::new(session(config), socket(address));
     stream.write_all(b"PING\r\n").map_err(|error| error.to_string())?;
@@ -110,7 +110,7 @@ fn answer(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<(), String>
     Ok(())
 }
 
-/// The server closes the connection; whatever comes before does not count.
+/// Checks that the server closes the connection, whatever comes before.
 fn is_closed(mut socket: TcpStream) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -202,7 +202,7 @@ fn who_does_not_read_waits_alone() {
     }
 }
 
-/// Requests may come in any pieces, and many in one.
+/// Requests may come in any pieces, and several in one.
 #[test]
 fn requests_come_in_pieces() {
     let place = Place::new(Clients::NotAsked);
@@ -276,7 +276,7 @@ fn what_is_not_tls_ends_the_connection() {
     assert_eq!(other.ask(&[b"PING"]), one("+PONG"));
 }
 
-/// Handshakes that were changed at random end in a connection that is closed, or in nothing worse.
+/// Randomly changed handshakes end in a closed connection, or in nothing worse.
 #[test]
 fn damaged_handshakes_harm_nobody() {
     let place = Place::new(Clients::Optional);

@@ -1,4 +1,4 @@
-//! Clients that wait for random keys while others write to them: who is served when, and with what, must be as with a real `redis-server`.
+//! Clients that wait for random keys while others write to them are served when, and with the reply, that a real `redis-server` gives.
 
 use crate::common::play::Play;
 use crate::common::{Real, Served};
@@ -19,8 +19,8 @@ const WAITS: &[&str] = &[
     "BZPOPMAX k 0",
     "BZMPOP 0 2 k k MAX COUNT 2",
 ];
-/// Commands of one transaction are divided by bars. A sorted set that is stored in the place of something else is not among them: Redis
-/// overlooks that somebody waits for it, this server does not. Nor is `SWAPDB`: which of many keys that come with it is the first is open.
+/// Bars separate the commands of a transaction. Storing a sorted set over a value of another type is not among them: Redis overlooks that
+/// somebody waits for it, this server does not. Nor is `SWAPDB`: it leaves open which of the many swapped keys is first.
 const WRITES: &[&str] = &[
     "RPUSH k 1",
     "RPUSH k 1 2 3",
@@ -61,7 +61,7 @@ fn has_reply(play: &mut Play, name: &str) -> bool {
     !play.client(name).is_silent(Duration::from_millis(1))
 }
 
-/// Reads the replies of those who wait no more.
+/// Reads the replies of clients that do not wait any more.
 fn served(play: &mut Play, waiting: &mut Vec<String>, transcript: &mut Vec<String>) {
     if play.blocked() == waiting.len() {
         return;

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 enum Prefix {
     /// A length.
     Length(u64),
-    /// A string in another form than its bytes.
+    /// A string in another encoding than its bytes.
     Encoded(u8),
 }
 
@@ -18,7 +18,7 @@ const INTEGER_8: u8 = 0;
 const INTEGER_16: u8 = 1;
 const INTEGER_32: u8 = 2;
 const LZF: u8 = 3;
-/// Bytes that are passed over at once.
+/// Bytes that are skipped at once.
 const SKIPPED_AT_ONCE: usize = 4 << 10;
 
 /// A source of bytes and the position in it. The source should be buffered: it is asked for single bytes.
@@ -32,22 +32,22 @@ pub struct Input<R> {
 }
 
 impl<R: Read> Input<R> {
-    /// Reads `from` its current place, which counts as byte 0.
+    /// Reads `from` its current position, which counts as byte 0.
     pub fn new(from: R) -> Self {
         Input { from, at: 0, crc: 0, packed: Vec::new() }
     }
 
-    /// Bytes that were read.
+    /// Number of bytes read so far.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// The checksum of all bytes that were read.
+    /// Checksum of all bytes read so far.
     pub(super) fn crc(&self) -> u64 {
         self.crc
     }
 
-    /// The source, behind what was read.
+    /// The source, behind the bytes read.
     pub fn into_inner(self) -> R {
         self.from
     }
@@ -65,7 +65,7 @@ impl<R: Read> Input<R> {
         self.at += bytes.len() as u64;
     }
 
-    /// The next `N` bytes, of `what`.
+    /// Reads `N` bytes; `what` names them in errors.
     pub(super) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         match self.from.read_exact(&mut bytes) {
@@ -83,7 +83,7 @@ impl<R: Read> Input<R> {
         Ok(self.array::<1>("a record")?[0])
     }
 
-    /// So many bytes into `out`, which grows as they come in.
+    /// Reads `count` bytes into `out`, which grows as they arrive.
     fn bytes(&mut self, count: u64, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         if count > STRING_MAX {
@@ -114,7 +114,7 @@ impl<R: Read> Input<R> {
         })
     }
 
-    /// A number of things.
+    /// Reads a length or count.
     pub(super) fn length(&mut self) -> Result<u64> {
         match self.prefix()? {
             Prefix::Length(length) => Ok(length),
@@ -122,7 +122,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// A string into `out`, whose memory is used again.
+    /// Reads a string into `out`, reusing its memory.
     pub(super) fn string(&mut self, out: &mut Vec<u8>) -> Result<()> {
         const WHAT: &str = "a number";
         let number: i64 = match self.prefix()? {
@@ -149,7 +149,7 @@ impl<R: Read> Input<R> {
         decoded.ok_or_else(|| self.damaged("a compressed string that cannot be decompressed"))
     }
 
-    /// Passes over a string, whatever its bytes are.
+    /// Skips a string, whatever its bytes are.
     pub(super) fn skip_string(&mut self) -> Result<()> {
         match self.prefix()? {
             Prefix::Length(length) => self.skip(length),
@@ -165,7 +165,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Passes over so many bytes.
+    /// Skips so many bytes.
     pub(super) fn skip(&mut self, mut count: u64) -> Result<()> {
         let mut buffer = [0; SKIPPED_AT_ONCE];
         while count > 0 {
@@ -183,13 +183,13 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
-    /// How far it has come, to come back to it.
+    /// The present position, to return to.
     pub(super) fn mark(&self) -> Mark {
         Mark { at: self.at, crc: self.crc }
     }
 }
 
-/// A place in an [`Input`].
+/// A position in an [`Input`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
     at: u64,
@@ -197,7 +197,7 @@ pub(super) struct Mark {
 }
 
 impl<R: Read + Seek> Input<R> {
-    /// Goes back, so that what comes next is read again.
+    /// Returns to a position, so that the bytes from there are read again.
     pub(super) fn return_to(&mut self, mark: Mark) -> Result<()> {
         let back = i64::try_from(self.at - mark.at).map_err(io::Error::other);
         let moved = back.and_then(|back| self.from.seek(SeekFrom::Current(-back)));

@@ -1,7 +1,7 @@
-//! The decoder of LZF, in which Redis keeps long strings.
+//! Decoder of LZF, the compression of long strings in Redis.
 //!
-//! A byte below 32 says how many bytes (one more) follow as they are. Any other is a copy of what came before: its upper three bits are the
-//! length less two (7: a byte with more of it follows), its lower five and the next byte the distance less one.
+//! A byte below 32 is the number, less one, of literal bytes that follow. Any other byte begins a copy of earlier output: its upper three
+//! bits are the length less two (7: another byte adds to it), its lower five bits and the last byte are the distance less one.
 
 /// Decodes into `out`, which is emptied first; `None`: the bytes are no LZF, or not of this decoded length.
 pub(super) fn decode(mut rest: &[u8], length: usize, out: &mut Vec<u8>) -> Option<()> {
@@ -26,7 +26,7 @@ pub(super) fn decode(mut rest: &[u8], length: usize, out: &mut Vec<u8>) -> Optio
             if distance >= count {
                 out.extend_from_within(start..start + count);
             } else {
-                // The copy goes on with what it has copied itself.
+                // The copy may continue into its own output.
                 for at in start..start + count {
                     out.push(out[at]);
                 }

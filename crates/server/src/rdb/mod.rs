@@ -1,13 +1,13 @@
-//! The format in which Redis keeps its data in a file (RDB) and hands out single values (`DUMP`), as bytes; no key is kept here.
+//! Redis's format for data in a file (RDB) and for single values (`DUMP`), as bytes, without any keyspace.
 //!
-//! Reading order: `input` (lengths and strings), `packed` (small collections in one string), `value` and `streams` (what a key holds),
-//! `skip` (where a value ends), [`Reader`] (a whole file), [`Output`] (writing), `stream_output` (writing streams).
+//! Reading order: `input` (lengths and strings), `packed` (small collections in one string), `value` and `streams` (values), `skip` (the
+//! end of a value), [`Reader`] (a whole file), [`Output`] (writing), `stream_output` (writing streams).
 //!
-//! What is read is hostile. A length that is only claimed takes no memory: strings grow as their bytes come in, collections come element by
-//! element, and nothing recurses. Every failure is an [`Error`] that says where in the file it is.
+//! Input is untrusted. A claimed length takes no memory: strings grow as their bytes arrive, collections come element by element, and
+//! nothing recurses. Every failure is an [`Error`] with its position in the file.
 //!
-//! Versions 1 to 12 are read, so what every Redis up to 7.4 writes; what of it has no counterpart here is refused by name. What is written
-//! are the encodings that every Redis since 5.0 reads.
+//! Versions 1 to 12 are read, the versions of all Redis up to 7.4; parts without a counterpart here are refused by name. Only encodings
+//! that every Redis since 5.0 reads are written.
 
 mod crc;
 mod input;
@@ -34,7 +34,7 @@ use std::io;
 
 /// The newest version that is read.
 pub const NEWEST: u32 = 12;
-/// Longest string, bytes: 512 MiB, and what a field of a bitmap adds that begins at the last bit.
+/// Longest string, bytes: 512 MiB, plus the field of a bitmap that begins at the last bit.
 pub const STRING_MAX: u64 = (512 << 20) + 8;
 
 /// Types of values: the byte that stands before a key.
@@ -67,7 +67,7 @@ pub mod kind {
     pub const HASH_LISTPACK_DEADLINES: u8 = 25;
 }
 
-/// Bytes that stand where a type could, for what is no key.
+/// Bytes in the place of a type that begin a record other than a key.
 pub(crate) mod opcode {
     pub const SLOT: u8 = 244;
     pub const FUNCTION: u8 = 245;
@@ -86,7 +86,7 @@ pub(crate) mod opcode {
 /// The result of reading.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something could not be read. `at` counts bytes from the start.
+/// Why something could not be read. `at` is a position in bytes from the start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The input ends before it is complete.
@@ -105,7 +105,7 @@ pub enum Error {
         /// Description of the damage.
         what: &'static str,
     },
-    /// The bytes are not those that were written.
+    /// The bytes differ from those that were written.
     #[error("at byte {at}: the checksum is {stored:016x}, and that of the bytes is {computed:016x}")]
     Checksum {
         /// Position of the checksum.

@@ -36,7 +36,7 @@ pub struct Output<W> {
 }
 
 impl<W: Write> Output<W> {
-    /// Writes behind what is in `to`.
+    /// Appends to `to`.
     pub fn new(to: W) -> Self {
         Output { to, crc: 0 }
     }
@@ -46,19 +46,19 @@ impl<W: Write> Output<W> {
         self.to.write_all(bytes)
     }
 
-    /// The head of a file.
+    /// Writes the head of a file.
     pub fn head(&mut self, version: Version) -> io::Result<()> {
         self.bytes(format!("REDIS{:04}", version.number()).as_bytes())
     }
 
-    /// Something that the file says of itself.
+    /// Writes a property of the writer.
     pub fn aux(&mut self, name: &str, value: &str) -> io::Result<()> {
         self.bytes(&[opcode::AUX])?;
         self.string(name.as_bytes())?;
         self.string(value.as_bytes())
     }
 
-    /// The keys that follow belong to a database of about so many keys and deadlines.
+    /// Begins a database, with hints on its numbers of keys and deadlines.
     pub fn database(&mut self, db: u64, keys: u64, deadlines: u64) -> io::Result<()> {
         self.bytes(&[opcode::DATABASE])?;
         self.length(db)?;
@@ -67,7 +67,7 @@ impl<W: Write> Output<W> {
         self.length(deadlines)
     }
 
-    /// A key, before its value: when it ends (unix milliseconds), its type and its name.
+    /// Writes the head of a key, before its value: its deadline (unix milliseconds), type and name.
     pub fn key(&mut self, kind: u8, name: &[u8], deadline: Option<u64>) -> io::Result<()> {
         if let Some(deadline) = deadline {
             self.bytes(&[opcode::DEADLINE_MS])?;
@@ -78,12 +78,12 @@ impl<W: Write> Output<W> {
         self.string(name)
     }
 
-    /// The type of the value that follows.
+    /// Writes the type of the value that follows.
     pub fn kind(&mut self, kind: u8) -> io::Result<()> {
         self.bytes(&[kind])
     }
 
-    /// A number of things.
+    /// Writes a length or count.
     pub fn length(&mut self, length: u64) -> io::Result<()> {
         match (u16::try_from(length), u32::try_from(length)) {
             // Both are below 64: a byte.
@@ -100,7 +100,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// A string; one of digits takes the room of its number.
+    /// Writes a string; a short decimal number is written in binary.
     pub fn string(&mut self, text: &[u8]) -> io::Result<()> {
         let number = if text.len() <= 11 { parse_integer(text).and_then(|number| i32::try_from(number).ok()) } else { None };
         let Some(number) = number else {
@@ -118,29 +118,29 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// A part of a string, behind its [`Output::length`] and the parts before.
+    /// Writes a part of a string, behind its [`Output::length`] and the parts before.
     pub fn part(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes(bytes)
     }
 
-    /// A score.
+    /// Writes a score.
     pub fn score(&mut self, score: f64) -> io::Result<()> {
         self.bytes(&score.to_le_bytes())
     }
 
-    /// The end of a file; gives the target back, which may still have to be flushed.
+    /// Writes the end of a file, and returns the target, which may still have to be flushed.
     pub fn end(mut self) -> io::Result<W> {
         self.bytes(&[opcode::END])?;
         self.to.write_all(&self.crc.to_le_bytes())?;
         Ok(self.to)
     }
 
-    /// The target as it is now.
+    /// Returns the target as it is.
     pub fn into_inner(self) -> W {
         self.to
     }
 
-    /// The end of a single value, as `DUMP` gives it.
+    /// Writes the end of a single value, as in `DUMP`.
     pub fn end_of_value(mut self, version: Version) -> io::Result<W> {
         self.bytes(&version.number().to_le_bytes())?;
         self.to.write_all(&self.crc.to_le_bytes())?;
@@ -151,7 +151,7 @@ impl<W: Write> Output<W> {
 /// Bytes of the end of a single value: the version and the checksum.
 pub const END_OF_VALUE: u64 = 10;
 
-/// A single value that is a string as it is, by its first and last bytes.
+/// A single value that is an unencoded string, described by its first and last bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongValue {
     /// Start and end of the string.
@@ -163,7 +163,7 @@ pub struct LongValue {
 }
 
 impl LongValue {
-    /// The checksum of all up to the end of the string is this one: the value is not damaged, and its version is known.
+    /// Whether `crc`, the checksum of everything up to the end of the string, proves the value undamaged and its version known.
     pub fn is_whole(&self, crc: u64) -> bool {
         let (version, stored) = self.end.split_at(2);
         let version: [u8; 2] = version.try_into().unwrap_or_default();
@@ -171,8 +171,8 @@ impl LongValue {
     }
 }
 
-/// A value of `length` bytes that [`Output::end_of_value`] has ended, if it is a plain string. `start` and `end` are its first and last ten
-/// bytes.
+/// A value of `length` bytes written with [`Output::end_of_value`], if it is an unencoded string. `start` and `end` are its first and last
+/// ten bytes.
 pub fn long_value(length: u64, start: &[u8], end: &[u8]) -> Option<LongValue> {
     let mut input = Input::new(start);
     let kind = input.byte().ok()?;
@@ -186,7 +186,7 @@ pub fn long_value(length: u64, start: &[u8], end: &[u8]) -> Option<LongValue> {
     })
 }
 
-/// The value inside what [`Output::end_of_value`] has ended; `None`: it is none, or of a version that is not known, or damaged.
+/// The value inside a payload written with [`Output::end_of_value`]; `None`: it is damaged, of an unknown version, or no payload.
 pub fn open_value(payload: &[u8]) -> Option<&[u8]> {
     let (checked, crc) = payload.split_last_chunk::<8>()?;
     let (value, version) = checked.split_last_chunk::<2>()?;

@@ -1,7 +1,7 @@
 //! Small collections that Redis keeps in one string: ziplists, listpacks, sets of integers, zipmaps.
 //!
-//! All of them are read from front to back; what they hold for walking backwards is compared with what was read. A reader gives one entry
-//! after the other, so nothing is built in memory.
+//! All encodings are read from front to back; their fields for walking backwards are checked on the way. A reader yields one entry after
+//! the other, so nothing is built in memory.
 
 use crate::number::{integer_text, parse_double, parse_integer};
 use sinterdb::internal::coding::Decoder;
@@ -43,18 +43,18 @@ impl<'a> Entry<'a> {
     pub fn score(self) -> Option<f64> {
         match self {
             Entry::Bytes(bytes) => parse_double(bytes),
-            // As close as a double gets, which is what Redis has.
+            // As close as a double gets, as in Redis.
             Entry::Integer(number) => Some(number as f64),
         }
     }
 }
 
-/// A number of up to eight bytes, little-endian, with its sign.
+/// Reads a number of up to eight bytes, little-endian, with its sign.
 fn signed(from: &mut Decoder, width: usize) -> Option<i64> {
     let bytes = from.bytes(width)?;
     let mut wide = [0u8; 8];
     wide.get_mut(8 - width..)?.copy_from_slice(bytes);
-    // From the upper end down: the sign comes along.
+    // From the upper end down, which extends the sign.
     Some(i64::from_le_bytes(wide) >> (64 - 8 * width))
 }
 
@@ -71,7 +71,7 @@ fn inside(bytes: &[u8], header: usize, length: u32, damage: Damage) -> Result<&[
     }
 }
 
-/// Entries that a header counts in two bytes, unless they are too many for that.
+/// Checks the number of entries against the two bytes of a header, which has none if there are too many.
 #[derive(Debug)]
 struct Count {
     claimed: u16,
@@ -116,7 +116,7 @@ impl<'a> Pack<'a> {
     }
 }
 
-/// `bytes, 4 | entries, 2 | entry .. | 0xff`, an entry being `encoding and bytes | length of these, backwards`.
+/// Layout: `bytes, 4 | entries, 2 | entry .. | 0xff`, an entry being `encoding and bytes | length of these, backwards`.
 #[derive(Debug)]
 pub(super) struct Listpack<'a> {
     rest: &'a [u8],
@@ -188,13 +188,14 @@ impl<'a> Listpack<'a> {
 /// Bytes before the entries of a ziplist.
 const ZIPLIST_HEADER: usize = 10;
 
-/// `bytes, 4 | place of the last entry, 4 | entries, 2 | entry .. | 0xff`, an entry being `length of the one before | encoding | bytes`.
+/// Layout: `bytes, 4 | offset of the last entry, 4 | entries, 2 | entry .. | 0xff`, an entry being `length of the one before | encoding |
+/// bytes`.
 #[derive(Debug)]
 pub(super) struct Ziplist<'a> {
     rest: &'a [u8],
-    /// Bytes of the entry before.
+    /// Bytes of the previous entry.
     before: u64,
-    /// Bytes from the start of the last entry to the end mark, as the header has it.
+    /// Bytes from the start of the last entry to the end mark, according to the header.
     last: u64,
     count: Count,
 }
@@ -212,7 +213,7 @@ impl<'a> Ziplist<'a> {
 
     pub fn next(&mut self) -> Result<Option<Entry<'a>>, Damage> {
         if self.rest.is_empty() {
-            // Without entries it is none of them that the header names as the last one.
+            // Without entries, the header's offset of the last entry means nothing.
             let is_last = self.count.seen == 0 || self.before == self.last;
             return if is_last { self.count.end(ZIPLIST).map(|()| None) } else { Err(ZIPLIST) };
         }
@@ -241,7 +242,7 @@ impl<'a> Ziplist<'a> {
                 sized(from, u32::from(first & 0x3f) << 8 | u32::from(low))
             }
             0x80..=0xbf => {
-                // The one number in here that has its upper byte first.
+                // The only number here with its upper byte first.
                 let length = from.u32()?.swap_bytes();
                 sized(from, length)
             }
@@ -256,7 +257,7 @@ impl<'a> Ziplist<'a> {
     }
 }
 
-/// The numbers of `width, 4 | numbers, 4 | number ..`, which ascend.
+/// The numbers of a set of integers, `width, 4 | numbers, 4 | number ..`, which ascend.
 pub(super) fn integers(bytes: &[u8]) -> Result<impl Iterator<Item = i64>, Damage> {
     let mut header = Decoder::new(bytes);
     let (width, count) = (header.u32().ok_or(INTSET)?, header.u32().ok_or(INTSET)?);
@@ -269,7 +270,7 @@ pub(super) fn integers(bytes: &[u8]) -> Result<impl Iterator<Item = i64>, Damage
     if numbers.clone().is_sorted_by(|a, b| a < b) { Ok(numbers) } else { Err(INTSET) }
 }
 
-/// `pairs, 1 | pair .. | 0xff`, a pair being `length, field, length, unused bytes, value, the unused bytes`.
+/// Layout: `pairs, 1 | pair .. | 0xff`, a pair being `length, field, length, unused bytes, value, the unused bytes`.
 #[derive(Debug)]
 pub(super) struct Zipmap<'a> {
     rest: &'a [u8],
@@ -280,7 +281,7 @@ pub(super) struct Zipmap<'a> {
 /// A field and its value.
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// Pairs that a header does not count: there may be more of them than fit into a byte.
+/// Count in a header that stands for any number of pairs, as there may be more than fit into a byte.
 const ZIPMAP_MANY: u8 = 254;
 
 impl<'a> Zipmap<'a> {

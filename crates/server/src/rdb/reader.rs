@@ -1,4 +1,4 @@
-//! A whole file, record by record.
+//! Reader of a whole file, record by record.
 
 use super::input::{Input, Mark};
 use super::skip::{module_parts, skip_value};
@@ -6,10 +6,10 @@ use super::value::{Element, module_name, read_value};
 use super::{Error, NEWEST, Result, opcode};
 use std::io::{Read, Seek};
 
-/// From here on, bytes are no types of values: what follows cannot be understood. Types below that are not read are said by name.
+/// First byte that is no type of a value: the input behind it cannot be understood. Errors name lower types that are not read.
 const FIRST_NO_TYPE: u8 = 26;
 
-/// From this version on there is a checksum at the end.
+/// First version with a checksum at the end.
 const CHECKSUM_SINCE: u32 = 5;
 
 /// A key; its value comes next.
@@ -39,13 +39,13 @@ pub enum Record {
     },
     /// The keys that follow belong to this database.
     Database(u64),
-    /// How many keys it has, and how many of them have a deadline. A hint, not a fact.
+    /// Number of keys of the database, and of those with a deadline. A hint, not a fact.
     Sizes(u64, u64),
     /// A library of functions, which was skipped.
     Function,
-    /// Data of a module that belong to no key, which were skipped.
+    /// Data of a module outside of keys, which were skipped.
     Module(String),
-    /// A key. [`Reader::value`] reads what it holds; without that, it is skipped.
+    /// A key. [`Reader::value`] reads its value; without that, the value is skipped.
     Key(Key),
     /// The end; the checksum was right.
     End,
@@ -56,9 +56,9 @@ pub enum Record {
 pub struct Reader<R> {
     input: Input<R>,
     version: u32,
-    /// The type of a value that was not read yet.
+    /// Type of a value that was not read yet.
     pending: Option<u8>,
-    /// The type of the value of the key that came last, and where it begins.
+    /// Type of the value of the last key, and its position.
     last: Option<(u8, Mark)>,
 }
 
@@ -66,7 +66,7 @@ impl<R: Read> Reader<R> {
     /// Reads the head of a file.
     ///
     /// # Errors
-    /// It is no such file, or one of a version that is not known.
+    /// The input is no such file, or of an unknown version.
     pub fn new(from: R) -> Result<Self> {
         let mut input = Input::new(from);
         let head: [u8; 9] = input.array("the head of the file")?;
@@ -79,25 +79,25 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The version in the head.
+    /// Version of the file.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Bytes that were read.
+    /// Number of bytes read so far.
     pub fn position(&self) -> u64 {
         self.input.position()
     }
 
-    /// The source, behind what was read.
+    /// The source, behind the bytes read.
     pub fn into_inner(self) -> R {
         self.input.into_inner()
     }
 
-    /// Reads the value of the key that came last.
+    /// Reads the value of the last key.
     ///
     /// # Errors
-    /// Those of the file, and those of `visit`.
+    /// Errors of the file, and of `visit`.
     pub fn value<E: From<Error>>(
         &mut self,
         visit: &mut dyn FnMut(Element<'_>) -> std::result::Result<(), E>,
@@ -108,10 +108,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next record.
+    /// Reads the next record.
     ///
     /// # Errors
-    /// Those of the file. Nothing can be read behind one.
+    /// Errors of the file. Nothing can be read behind one.
     pub fn record(&mut self) -> Result<Record> {
         self.value::<Error>(&mut |_| Ok(()))?;
         let mut key = Key::default();
@@ -158,7 +158,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A function as two pre-releases of Redis 7.0 wrote it.
+    /// Reads a function as two pre-releases of Redis 7.0 wrote it.
     fn early_function(&mut self) -> Result<Record> {
         self.input.skip_string()?;
         self.input.skip_string()?;
@@ -169,10 +169,10 @@ impl<R: Read> Reader<R> {
         Ok(Record::Function)
     }
 
-    /// Values that say what they are, up to an end mark.
+    /// Reads data of a module: values that say what they are, up to an end mark.
     fn module(&mut self) -> Result<Record> {
         let name = module_name(self.input.length()?);
-        // When it was written, as a number like those that follow.
+        // The time of writing, as a number like those that follow.
         for _ in 0..2 {
             self.input.length()?;
         }
@@ -186,7 +186,7 @@ impl<R: Read> Reader<R> {
         }
         let (at, computed) = (self.input.position(), self.input.crc());
         let stored = u64::from_le_bytes(self.input.array("the checksum")?);
-        // Zero: the writer was told to make none.
+        // Zero: the writer was configured to compute none.
         if stored != 0 && stored != computed {
             return Err(Error::Checksum { at, stored, computed });
         }
@@ -195,10 +195,10 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// Passes over the value of the key that came last, however much of it was read: only where it ends is looked for.
+    /// Skips the value of the last key, however much of it was read, by looking for its end alone.
     ///
     /// # Errors
-    /// The end is not known; those of the file.
+    /// The end is not known; errors of the file.
     pub fn skip_value(&mut self) -> Result<()> {
         self.pending = None;
         let Some((of, mark)) = self.last.take() else { return Ok(()) };
@@ -207,7 +207,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// A deadline in milliseconds; -1 is none, and one before 1970 is over.
+/// Reads a deadline in milliseconds; -1 is none, and one before 1970 has passed.
 fn deadline(ms: i64) -> Option<u64> {
     if ms == -1 { None } else { Some(u64::try_from(ms).unwrap_or(0)) }
 }

@@ -12,7 +12,7 @@ use std::io::Read;
 const RAW_ID: u64 = 16;
 const EIGHT: u64 = 8;
 
-/// Passes over a value of a type.
+/// Skips a value of a type.
 ///
 /// # Errors
 /// The end of the value is not known.
@@ -26,7 +26,7 @@ pub(super) fn skip_value<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
         kind::SORTED_SET_TEXT => each(input, |input| {
             input.skip_string()?;
             let length = input.byte()?;
-            // The last three lengths stand for what has no digits.
+            // The last three lengths stand for special values without digits.
             if length < 253 { input.skip(length.into()) } else { Ok(()) }
         }),
         kind::SORTED_SET => each(input, |input| {

@@ -1,18 +1,18 @@
-//! Writing streams. Entries are packed into nodes, and how many nodes there are stands before them: whoever writes a stream goes through
-//! its entries twice, first to count nodes and then to write them ([`Nodes`] divides the same entries in the same way).
+//! Writing of streams. Entries are packed into nodes, and the number of nodes stands before them: a writer goes through the entries twice,
+//! first to count nodes and then to write them ([`Nodes`] divides equal entries in the same way).
 
 use super::kind;
 use super::output::{Output, Version};
 use super::streams::StreamId;
 use std::io::{self, Write};
 
-/// Entries of a node, and bytes at which it is full: as a Redis server divides them by default.
+/// Largest number of entries of a node, and size at which it is full, bytes: defaults of a Redis server.
 const ENTRIES: u64 = 100;
 const BYTES: usize = 4096;
-/// The flag of an entry that has the fields of its node.
+/// Flag of an entry that has the fields of its node.
 const SAME_FIELDS: i64 = 2;
 
-/// The type under which a stream is written.
+/// Type under which a stream is written.
 pub fn stream_kind(version: Version) -> u8 {
     match version {
         Version::Nine => kind::STREAM,
@@ -32,7 +32,7 @@ pub struct Node {
 #[derive(Debug)]
 struct Open {
     first: StreamId,
-    /// Fields of the first entry, which the others need not repeat.
+    /// Fields of the first entry, which others with these fields need not repeat.
     fields: Vec<Vec<u8>>,
     entries: u64,
     /// Parts of the listpack behind its head.
@@ -47,7 +47,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Adds an entry; gives the node before it if that is full.
+    /// Adds an entry; returns the node before it if that is full.
     pub fn add<T: AsRef<[u8]>>(&mut self, id: StreamId, fields: &[(T, T)]) -> Option<Node> {
         let is_full = self.open.as_ref().is_some_and(|open| open.entries >= ENTRIES || open.parts.len() >= BYTES);
         let full = if is_full { self.end() } else { None };
@@ -103,14 +103,14 @@ impl Open {
 
     fn close(mut self) -> Node {
         let parts = std::mem::take(&mut self.parts);
-        // The entry before all others: how many there are, how many of them are deleted, and the fields.
+        // The entry before all others: the number of entries, the number of deleted ones, and the fields.
         self.number(self.entries);
         self.number(0);
         let fields = std::mem::take(&mut self.fields);
         self.number(fields.len() as u64);
         fields.iter().for_each(|name| self.text(name));
         self.number(0);
-        // Bytes, parts, parts.., end. A count or a size that has no room cannot come from entries of the size that requests may have.
+        // Bytes, parts, parts.., end. Entries of the size that requests may have never exceed these counts.
         let bytes = u32::try_from(6 + self.parts.len() + parts.len() + 1).unwrap_or(u32::MAX);
         let count = u16::try_from(self.count).unwrap_or(u16::MAX);
         let pack = [&bytes.to_le_bytes()[..], &count.to_le_bytes(), &self.parts, &parts, b"\xff"].concat();
@@ -147,7 +147,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     put_back(out, start);
 }
 
-/// The length of a part, behind it: groups of seven bits, the most significant one first.
+/// Appends the length of a part behind it: groups of seven bits, the most significant one first.
 fn put_back(out: &mut Vec<u8>, start: usize) {
     let length = out.len() - start;
     let groups = match length {
@@ -166,20 +166,20 @@ fn put_back(out: &mut Vec<u8>, start: usize) {
 /// Properties of a stream as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamState {
-    /// Entries.
+    /// Number of entries.
     pub length: u64,
-    /// The id of the first one; 0-0 without any.
+    /// Id of the first entry; 0-0 without any.
     pub first: StreamId,
-    /// The largest id that was ever given.
+    /// Largest id ever given.
     pub last: StreamId,
-    /// The largest id that was removed; 0-0 without any.
+    /// Largest id removed; 0-0 without any.
     pub max_deleted: StreamId,
-    /// Entries that were ever added.
+    /// Number of entries ever added.
     pub added: u64,
 }
 
-/// Parts of a stream, in the order in which they are written: `length` nodes, the state, `length` groups, each with `length` pending
-/// entries and `length` consumers, each of these with `length` entries that it owns.
+/// Parts of a stream, in the order of writing: `length` nodes, the state, `length` groups, each with `length` pending entries and `length`
+/// consumers, each of these with `length` entries that it owns.
 impl<W: Write> Output<W> {
     fn id(&mut self, id: StreamId) -> io::Result<()> {
         self.length(id.ms)?;
@@ -191,7 +191,7 @@ impl<W: Write> Output<W> {
         self.bytes(&id.seq.to_be_bytes())
     }
 
-    /// A node.
+    /// Writes a node.
     pub fn stream_node(&mut self, node: &Node) -> io::Result<()> {
         self.length(16)?;
         self.raw_id(node.first)?;
@@ -211,29 +211,29 @@ impl<W: Write> Output<W> {
         self.length(state.added)
     }
 
-    /// A group: its name, the last id that it was given, and how many it was given, if that is known.
+    /// Writes a group: its name, the last id delivered to it, and the number of entries delivered to it, if known.
     pub fn stream_group(&mut self, version: Version, name: &[u8], last: StreamId, read: Option<u64>) -> io::Result<()> {
         self.string(name)?;
         self.id(last)?;
-        // What is not known is -1.
+        // An unknown number is -1.
         if version == Version::Nine { Ok(()) } else { self.length(read.unwrap_or(u64::MAX)) }
     }
 
-    /// A pending entry of a group: when it was delivered last (unix milliseconds), and how often.
+    /// Writes a pending entry of a group: when it was delivered last (unix milliseconds), and how often.
     pub fn stream_pending(&mut self, id: StreamId, delivered: u64, deliveries: u64) -> io::Result<()> {
         self.raw_id(id)?;
         self.bytes(&delivered.to_le_bytes())?;
         self.length(deliveries)
     }
 
-    /// A consumer: its name, when it was seen last, and when it was given something last (unix milliseconds).
+    /// Writes a consumer: its name, when it was last seen, and when it was last given something (unix milliseconds).
     pub fn stream_consumer(&mut self, version: Version, name: &[u8], seen: u64, active: Option<u64>) -> io::Result<()> {
         self.string(name)?;
         self.bytes(&seen.to_le_bytes())?;
         if version == Version::Eleven { self.bytes(&active.unwrap_or(u64::MAX).to_le_bytes()) } else { Ok(()) }
     }
 
-    /// A pending entry that a consumer owns.
+    /// Writes a pending entry that a consumer owns.
     pub fn stream_owned(&mut self, id: StreamId) -> io::Result<()> {
         self.raw_id(id)
     }

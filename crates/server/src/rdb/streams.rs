@@ -1,7 +1,7 @@
-//! Streams as they are read: one event after the other, in the order in which a stream can be put together from them.
+//! Streams as they are read: one part after the other, in an order in which a stream can be rebuilt.
 //!
-//! First all entries, then what was corrected, then one [`StreamElement::State`], then group by group: the group, its entries that wait
-//! for an acknowledgement, and its consumers, each followed by which of these entries it has.
+//! First all entries, then the corrections, then one [`StreamElement::State`], then group by group: the group, its pending entries, and its
+//! consumers, each followed by the pending entries that it owns.
 
 use super::input::Input;
 use super::packed::{Damage, Entry, Listpack};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::io::Read;
 
-/// Milliseconds and a number among entries of the same millisecond.
+/// Id of an entry: milliseconds, and a number among the entries of that millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StreamId {
     /// Unix milliseconds, as a rule.
@@ -43,13 +43,13 @@ pub enum StreamElement<'a> {
     Corrected(&'a str),
     /// Properties of the stream as a whole; all entries came before.
     State {
-        /// Entries, as many as came.
+        /// Number of entries, always the number that came before.
         length: u64,
-        /// The largest id that was ever given, that of the last entry, of the largest one that was removed, or a larger one.
+        /// Largest id ever given, at least the id of the last entry and the largest removed id.
         last: StreamId,
-        /// The largest id that was removed; 0-0 if unknown.
+        /// Largest id removed; 0-0 if unknown.
         max_deleted: StreamId,
-        /// Entries that were ever added, at least as many as there are; `None` in files of Redis 6 and older, which do not know.
+        /// Number of entries ever added, at least the present number; `None` in files of Redis 6 and older, which do not store it.
         added: Option<u64>,
     },
     /// A consumer group.
@@ -61,16 +61,16 @@ pub enum StreamElement<'a> {
         /// Number of entries delivered to the group; `None` if unknown.
         read: Option<u64>,
     },
-    /// An entry that the group before was given and has not acknowledged; ids ascend.
+    /// An entry that was delivered to the last group and is not acknowledged; ids ascend.
     Pending {
-        /// The entry.
+        /// Id of the entry.
         id: StreamId,
-        /// When it was given last, unix milliseconds.
+        /// When the entry was last delivered, unix milliseconds.
         delivered: u64,
-        /// How often it was given.
+        /// Number of deliveries of the entry.
         deliveries: u64,
     },
-    /// A consumer of the group before.
+    /// A consumer of the last group.
     Consumer {
         /// Name of the consumer.
         name: &'a [u8],
@@ -79,17 +79,17 @@ pub enum StreamElement<'a> {
         /// When the consumer was last given something, unix milliseconds; `None` if unknown or never.
         active: Option<u64>,
     },
-    /// The consumer before has this one of the group's pending entries; ids ascend, and the consumers of a group have as many as it has.
+    /// A pending entry that the last consumer owns; ids ascend, and the consumers of a group own as many as it has.
     Owned {
-        /// The entry.
+        /// Id of the entry.
         id: StreamId,
     },
 }
 
-/// Calls for each part of a stream.
+/// Callback for each part of a stream.
 type Visit<'v, E> = dyn FnMut(StreamElement<'_>) -> std::result::Result<(), E> + 'v;
 
-/// Fields of an entry: a request has no more arguments.
+/// Largest number of fields of an entry: a request has no more arguments.
 pub(super) const FIELDS_MAX: u64 = 1 << 20;
 /// Flags of an entry inside a node.
 const DELETED: i64 = 1;
@@ -127,7 +127,7 @@ pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version
     Ok(())
 }
 
-/// Reads what is said of a stream of so many entries up to this id, and corrects it. The length that is said was read before.
+/// Reads the state of a stream of so many entries up to this id, and corrects it. The length in the file was read before.
 fn state<R: Read, E: From<Error>>(
     input: &mut Input<R>,
     version: u8,
@@ -139,7 +139,7 @@ fn state<R: Read, E: From<Error>>(
     let said_last = id(input)?;
     let (mut max_deleted, mut added) = (StreamId::default(), None);
     if version != kind::STREAM {
-        // The first id follows from the entries.
+        // The first id is known from the entries.
         id(input)?;
         max_deleted = id(input)?;
         let said = input.length()?;
@@ -151,7 +151,7 @@ fn state<R: Read, E: From<Error>>(
     visit(StreamElement::State { length, last, max_deleted, added })
 }
 
-/// Tells what is said and not so.
+/// Reports a value that contradicts the entries.
 fn correct<T: PartialEq + Display, E>(what: &str, said: T, is: T, visit: &mut Visit<E>) -> std::result::Result<(), E> {
     if said == is { Ok(()) } else { visit(StreamElement::Corrected(&format!("{what} from {said} to {is}"))) }
 }
@@ -164,7 +164,7 @@ fn group<R: Read, E: From<Error>>(
 ) -> std::result::Result<(), E> {
     input.string(text)?;
     let last = id(input)?;
-    // -1 where it is not known.
+    // -1 if it is unknown.
     let read = if version == kind::STREAM { None } else { Some(input.length()?).filter(|read| i64::try_from(*read).is_ok()) };
     visit(StreamElement::Group { name: text, last, read })?;
     let (waiting, mut before) = (input.length()?, None);
@@ -193,12 +193,12 @@ fn id<R: Read>(input: &mut Input<R>) -> Result<StreamId> {
     Ok(StreamId { ms: input.length()?, seq: input.length()? })
 }
 
-/// Milliseconds, little-endian; negative ones say nothing.
+/// Reads milliseconds, little-endian; `None` if they are negative.
 fn time<R: Read>(input: &mut Input<R>) -> Result<Option<u64>> {
     Ok(u64::try_from(i64::from_le_bytes(input.array("a time")?)).ok())
 }
 
-/// An id larger than the one before it.
+/// Reads an id that must be larger than the one before it.
 fn pending_id<R: Read>(input: &mut Input<R>, before: &mut Option<StreamId>) -> Result<StreamId> {
     const WHAT: &str = "the id of a pending entry";
     let bytes: [u8; 16] = input.array(WHAT)?;
@@ -226,7 +226,7 @@ impl<E> From<Damage> for Stopped<E> {
     }
 }
 
-/// Calls for each entry of a node.
+/// Callback for each entry of a node.
 type VisitEntry<'v, E> = dyn FnMut(StreamId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
 
 /// Shows all entries of a node.
@@ -283,7 +283,7 @@ fn count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
     u64::try_from(number).map_err(|_| NODE)
 }
 
-/// How many fields come. They lie in memory together, and take far more of it than in a node of many small ones.
+/// Reads the number of fields. They lie in memory together, and take far more of it than in a node of many small ones.
 fn field_count(pack: &mut Listpack) -> std::result::Result<u64, Damage> {
     count(pack).and_then(|fields| if fields > FIELDS_MAX { Err("more fields than a request can have") } else { Ok(fields) })
 }

@@ -7,7 +7,7 @@ use super::{Error, kind};
 use crate::number::parse_double;
 use std::io::Read;
 
-/// A part of a value. All parts of one are of one sort.
+/// A part of a value. All parts of a value are of one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Element<'a> {
     /// A string.
@@ -16,7 +16,7 @@ pub enum Element<'a> {
     Item(&'a [u8]),
     /// A member of a set.
     Member(&'a [u8]),
-    /// A member of a sorted set and its score, which is a number.
+    /// A member of a sorted set and its score, which is not NaN.
     Scored(&'a [u8], f64),
     /// A field of a hash and its value.
     Field(&'a [u8], &'a [u8]),
@@ -27,12 +27,12 @@ pub enum Element<'a> {
 type Outcome<E> = std::result::Result<(), E>;
 type Visit<'v, E> = dyn FnMut(Element<'_>) -> Outcome<E> + 'v;
 
-/// Containers of a list of the second form: one item as it is, or a listpack of them.
+/// Kinds of nodes of a list of the second form: one plain item, or a listpack of items.
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
 
-/// Reads a value of a type, and calls `visit` for each of its elements. An empty collection has none. That members of a set and fields of a
-/// hash differ is for the caller to see.
+/// Reads a value of a type, and calls `visit` for each of its elements. An empty collection has none. The caller checks that members of a
+/// set and fields of a hash differ.
 pub fn read_value<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut Visit<E>) -> Outcome<E> {
     let mut text = Vec::new();
     match of {
@@ -76,7 +76,7 @@ pub fn read_value<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: 
     }
 }
 
-/// Strings, as many as the number before them says.
+/// Reads strings, as many as the number before them says.
 fn each<R: Read, E: From<Error>>(input: &mut Input<R>, visit: &mut dyn FnMut(&[u8]) -> Outcome<E>) -> Outcome<E> {
     let mut text = Vec::new();
     for _ in 0..input.length()? {
@@ -109,7 +109,7 @@ fn scores<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut Vis
     Ok(())
 }
 
-/// A score in decimal, with its length in a byte; the last three lengths stand for what has no digits.
+/// Reads a score in decimal, with its length in a byte; the last three lengths stand for special values without digits.
 fn score_text<R: Read>(input: &mut Input<R>) -> super::Result<f64> {
     let length = input.byte()?;
     let digits = match length {
@@ -146,7 +146,7 @@ fn quicklist<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut 
     Ok(())
 }
 
-/// The elements of a collection that is one string.
+/// Reads the elements of a collection that is one string.
 fn pack_of<R: Read, E: From<Error>>(input: &Input<R>, of: u8, mut pack: Pack, visit: &mut Visit<E>) -> Outcome<E> {
     let damaged = |what| input.damaged(what);
     match of {
@@ -183,7 +183,7 @@ fn zipmap<E>(bytes: &[u8], damaged: &mut dyn FnMut(Damage) -> E, visit: &mut Vis
     Ok(())
 }
 
-/// The name in the upper 54 bits of the number of a module's type: nine letters of six bits.
+/// Name of a module, from the upper 54 bits of the number of its type: nine letters of six bits.
 pub(super) fn module_name(number: u64) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..9).rev().map(|n| char::from(LETTERS[usize::from((number >> (10 + 6 * n)) as u8 & 63)])).collect()

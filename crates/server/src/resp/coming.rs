@@ -2,17 +2,17 @@
 
 use crate::number::parse_integer;
 
-/// Digits of a number that is read.
+/// Largest number of digits of a number that is read.
 const DIGITS: usize = 10;
-/// Elements of a request that is looked at: one that comes in many pieces must not be gone through again with each.
+/// Largest number of elements of a request that is looked at: a request that comes in many pieces must not be gone through again with each.
 const ELEMENTS: usize = 16;
 
-/// Longest key that is seen ahead: whoever prepares for keys copies them.
+/// Longest key that is looked at, bytes: preparing for keys copies them.
 const KEY: usize = 1024;
 
-/// The requests that lie complete at the start of some bytes, up to the first that is anything but an array of two to 16 bulk
-/// strings, or has a key of more than 1 KiB: for each, its second element, which nearly always is a key, and where the request
-/// ends. No more than a guess: the parser decides what a request is.
+/// Complete requests at the start of some bytes, up to the first that is anything but an array of two to 16 bulk strings, or has a key of
+/// more than 1 KiB: for each, its second element, which nearly always is a key, and the position at which the request ends. Only a guess:
+/// the parser decides what a request is.
 #[derive(Debug)]
 pub struct Coming<'a> {
     input: &'a [u8],
@@ -20,12 +20,12 @@ pub struct Coming<'a> {
 }
 
 impl<'a> Coming<'a> {
-    /// `input` starts where a request starts.
+    /// Looks at `input`, which has to start with a request.
     pub fn of(input: &'a [u8]) -> Self {
         Coming { input, at: 0 }
     }
 
-    /// The number behind a mark, and where its line ends.
+    /// Reads the number behind a mark, and the end of its line.
     fn number(&self, at: usize, mark: u8) -> Option<(usize, usize)> {
         let line = self.input.get(at..)?;
         let end = line.iter().take(DIGITS + 2).position(|byte| *byte == b'\r')?;
@@ -33,7 +33,7 @@ impl<'a> Coming<'a> {
         Some((usize::try_from(number).ok()?, at.checked_add(end + 2)?))
     }
 
-    /// The bulk string at a place, and where it ends.
+    /// Reads the bulk string at a position, and its end.
     fn bulk(&self, at: usize) -> Option<(&'a [u8], usize)> {
         let (length, start) = self.number(at, b'$')?;
         let end = start.checked_add(length)?;

@@ -1,12 +1,12 @@
 //! Inline requests: one line, split at blanks, with quotes as in a shell.
 //!
-//! Double quotes know `\xHH`, `\n`, `\r`, `\t`, `\b`, `\a`, and a backslash before anything else stands for that; single quotes know `\'`.
-//! A closing quote must be followed by a blank or the end.
+//! Double quotes accept `\xHH`, `\n`, `\r`, `\t`, `\b`, `\a`, and a backslash before any other byte stands for that byte; single quotes
+//! accept `\'`. A closing quote must be followed by a blank or the end.
 
 /// Start and end of an argument.
 pub(super) type Span = (usize, usize);
 
-/// Blank as C's `isspace` has it.
+/// Whether C's `isspace` accepts a byte.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
@@ -32,7 +32,8 @@ fn escaped(rest: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// Appends what stands in quotes of kind `quote`, and gives what follows the closing one; `None` if it is missing or does not end a word.
+/// Appends the text in quotes of kind `quote`, and returns the bytes behind the closing quote; `None`: it is missing or does not end a
+/// word.
 fn quoted<'a>(mut rest: &'a [u8], quote: u8, out: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         let (&byte, tail) = rest.split_first()?;
@@ -86,7 +87,8 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> 
     }
 }
 
-/// The words of a line, split as a request is; `None`: quotes are not balanced. Lines of configuration files are split the same way.
+/// The words of a line, split like an inline request; `None`: quotes are not balanced. Lines of configuration files are split in this way,
+/// too.
 pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     let is_balanced = split(line, &mut bytes, &mut spans);

@@ -1,8 +1,8 @@
 //! The Redis protocol as bytes: requests are parsed, replies are written; no command is known here.
 //!
-//! * [`Parser`] takes what a connection has received so far and says where a request ends. It looks at every byte once, however the bytes
-//!   were cut into reads, it does not recurse, and it takes memory only for bytes that are there.
-//! * [`Coming`] looks at whole requests ahead of that, for who can prepare for them.
+//! * [`Parser`] takes the bytes that a connection has received so far and finds the end of a request. It looks at every byte once, however
+//!   the bytes were cut into reads, does not recurse, and takes memory only for bytes that are there.
+//! * [`Coming`] looks at complete requests ahead of the parser, for callers that can prepare for them.
 //! * [`Writer`] writes replies in RESP2 or RESP3 from the same calls.
 
 mod coming;

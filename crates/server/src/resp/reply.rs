@@ -1,8 +1,8 @@
 //! Replies, written straight into a connection's output.
 //!
-//! Commands say what a reply is (a map, a set, a double); the protocol that the client asked for says how it looks. An aggregate is its
-//! header and then its members, so that nothing is built in memory first. Text in errors and statuses cannot end the line: a reply is
-//! always exactly one value.
+//! Commands say what a reply is (a map, a set, a double); the client's protocol decides its encoding. An aggregate is its header and then
+//! its members, so that nothing is built in memory first. Text in errors and statuses cannot end the line: a reply is always exactly one
+//! value.
 
 use crate::number::{format_double, plain_double, put_integer};
 
@@ -16,8 +16,8 @@ pub enum Protocol {
     Resp3,
 }
 
-/// Bytes in a buffer from which on no more text is added to it. Some requests ask for far more than there is memory; by then it is known
-/// that the client will be closed instead of getting the reply.
+/// Size of a buffer from which on no more text is added to it. Some requests ask for far more than there is memory; at this size the client
+/// is certain to be closed instead of getting the reply.
 pub const REPLIES_MAX: usize = (1 << 30) + (128 << 20);
 
 /// Writes replies to the end of a buffer, up to [`REPLIES_MAX`].
@@ -43,17 +43,17 @@ impl<'a> Writer<'a> {
         self.protocol = protocol;
     }
 
-    /// A place to go back to.
+    /// Position in the buffer, for [`Writer::truncate`].
     pub fn position(&self) -> usize {
         self.out.len()
     }
 
-    /// Takes back what was written since `position`.
+    /// Removes everything written since `position`.
     pub fn truncate(&mut self, position: usize) {
         self.out.truncate(position);
     }
 
-    /// Adds bytes that are replies already, of the same protocol.
+    /// Appends encoded replies, of the same protocol.
     pub fn raw(&mut self, replies: &[u8]) {
         if !self.is_full() {
             self.out.extend_from_slice(replies);
@@ -84,39 +84,39 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A status, such as `OK`.
+    /// Writes a status, such as `OK`.
     pub fn simple(&mut self, text: &str) {
         self.text(b'+', text.as_bytes());
     }
 
-    /// `OK`.
+    /// Writes the status `OK`.
     pub fn ok(&mut self) {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
-    /// An error: a code in capitals, a blank and the text.
+    /// Writes an error: a code in capitals, a blank and the text.
     pub fn error(&mut self, text: &[u8]) {
         self.text(b'-', text);
     }
 
-    /// A number.
+    /// Writes an integer.
     pub fn integer(&mut self, number: i64) {
         self.line(b':', number);
     }
 
-    /// A number of things.
+    /// Writes a count as an integer.
     pub fn count(&mut self, number: usize) {
         self.header(b':', number);
     }
 
-    /// A string of bytes.
+    /// Writes a string of bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len());
         self.raw(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A string of so many bytes that follow later: where they belong.
+    /// Writes the head and end of a string whose bytes follow later; returns their position.
     pub fn bulk_later(&mut self, length: u64) -> usize {
         self.header(b'$', usize::try_from(length).unwrap_or(usize::MAX));
         let place = self.out.len();
@@ -124,24 +124,24 @@ impl<'a> Writer<'a> {
         place
     }
 
-    /// A number as a string of bytes.
+    /// Writes a number as a string of bytes.
     pub fn bulk_integer(&mut self, number: i64) {
         let mut text = Vec::with_capacity(20);
         put_integer(&mut text, number);
         self.bulk(&text);
     }
 
-    /// No value where a string would stand.
+    /// Writes a missing string.
     pub fn null(&mut self) {
         self.out.extend_from_slice(if self.is_three() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// No value where an array would stand.
+    /// Writes a missing array.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(if self.is_three() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// A value, or none.
+    /// Writes a string, or a missing one.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -149,27 +149,27 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// So many replies follow.
+    /// Begins an array of so many replies, which follow.
     pub fn array(&mut self, members: usize) {
         self.header(b'*', members);
     }
 
-    /// So many pairs of replies follow.
+    /// Begins a map of so many pairs of replies, which follow.
     pub fn map(&mut self, pairs: usize) {
         if self.is_three() { self.header(b'%', pairs) } else { self.header(b'*', pairs.saturating_mul(2)) }
     }
 
-    /// So many replies follow, in no order.
+    /// Begins a set of so many replies, which follow.
     pub fn set(&mut self, members: usize) {
         self.header(if self.is_three() { b'~' } else { b'*' }, members);
     }
 
-    /// A message that nobody asked for, of so many replies, which follow.
+    /// Begins a message that no request asked for, of so many replies, which follow.
     pub fn push(&mut self, members: usize) {
         self.header(if self.is_three() { b'>' } else { b'*' }, members);
     }
 
-    /// A floating-point number.
+    /// Writes a floating-point number.
     pub fn double(&mut self, number: f64) {
         let text = format_double(number);
         if self.is_three() {
@@ -179,7 +179,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A floating-point number without an exponent.
+    /// Writes a floating-point number without an exponent.
     pub fn plain_double(&mut self, number: f64) {
         let text = plain_double(number);
         if self.is_three() {
@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
         self.header(b'|', pairs);
     }
 
-    /// Yes or no; 1 or 0 in RESP2.
+    /// Writes a truth value; 1 or 0 in RESP2.
     pub fn boolean(&mut self, yes: bool) {
         if self.is_three() {
             self.out.extend_from_slice(if yes { b"#t\r\n" } else { b"#f\r\n" });
@@ -203,7 +203,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Text for people; `format` is `txt` or `mkd`.
+    /// Writes text for people; `format` is `txt` or `mkd`.
     pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
         if self.is_three() {
             self.header(b'=', text.len().saturating_add(4));
@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An integer of any size in decimal digits.
+    /// Writes an integer of any size, given in decimal digits.
     pub fn big_number(&mut self, digits: &str) {
         if self.is_three() { self.text(b'(', digits.as_bytes()) } else { self.bulk(digits.as_bytes()) }
     }
@@ -260,7 +260,7 @@ mod tests {
         expect(&|w| w.bulk_or_null(None), "$-1\r\n", "_\r\n");
     }
 
-    /// However much a request asks for: what it gets then is of no use, and is not sent.
+    /// However much a request asks for, text beyond the limit is not added: its reply is never sent.
     #[test]
     fn no_text_is_added_to_what_will_not_be_sent() {
         // Zeros that nobody looks at take no memory.

@@ -1,11 +1,10 @@
-//! Requests, parsed as their bytes come in.
+//! Requests, parsed as their bytes arrive.
 //!
-//! 1. The caller keeps what it has received and not yet handled in one buffer, which starts where a request starts, and calls
-//!    [`Parser::feed`] with the whole of it whenever it has grown. The parser notes how far it has looked, so that no byte is looked at
-//!    twice.
-//! 2. When the request is complete, `feed` says how many bytes it took. Its arguments lie in that buffer; of an inline request, in the
-//!    parser. The caller handles it, drops these bytes and calls [`Parser::next_request`].
-//! 3. An error is final: what follows cannot be understood. The caller sends it and closes the connection.
+//! 1. The caller keeps the bytes received and not yet handled in one buffer, which starts with a request, and calls [`Parser::feed`] with
+//!    the whole buffer whenever it has grown. The parser notes how far it has looked, so that no byte is looked at twice.
+//! 2. When the request is complete, `feed` says how many bytes it takes. Its arguments lie in that buffer; those of an inline request, in
+//!    the parser. The caller handles the request, drops its bytes and calls [`Parser::next_request`].
+//! 3. An error is final: the bytes behind it cannot be understood. The caller sends the error and closes the connection.
 //!
 //! 4. A long argument need not wait in the buffer: [`Parser::incoming`] tells of it when its first bytes may come, and after
 //!    [`Parser::divert`] the caller takes its bytes out of the buffer as they come ([`Parser::diverted`]). The request then has an empty
@@ -21,14 +20,14 @@ use std::ops::Range;
 const LINE_MAX: usize = 64 << 10;
 /// Most arguments of a request.
 const COUNT_MAX: usize = 1 << 20;
-/// Longest argument if the configuration does not say otherwise, bytes.
+/// Longest argument unless the configuration has another limit, bytes.
 const BULK_MAX: usize = 512 << 20;
 /// Arguments of requests before authentication, and bytes of each: enough for `HELLO 3 AUTH user password SETNAME name`.
 const STRICT_COUNT_MAX: usize = 10;
 const STRICT_BULK_MAX: usize = 16 << 10;
-/// Spans that are kept for the next request; more are given back.
+/// Number of spans for which memory is kept for the next request.
 const SPANS_KEPT: usize = 1024;
-/// Bytes of decoded inline words that are kept.
+/// Bytes of decoded inline words for which memory is kept.
 const WORDS_KEPT: usize = 4096;
 
 /// Why the bytes that follow cannot be understood. The texts are those of Redis.
@@ -52,7 +51,7 @@ pub enum ProtocolError {
     InvalidLength,
     /// A longer argument than clients may send before they authenticate.
     UnauthenticatedLength,
-    /// Another protocol: HTTP, TLS, PROXY. Somebody else was made to send this here; there is no answer but closing.
+    /// Another protocol: HTTP, TLS, PROXY. Another program was tricked into sending this here; the only answer is to close the connection.
     Foreign,
 }
 
@@ -92,12 +91,12 @@ impl Default for Limits {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing of the request is known.
+    /// Before the request.
     Start,
     Inline,
-    /// In the line that says how many arguments follow.
+    /// In the line with the number of arguments.
     Count,
-    /// In the line that says how long the next argument is; so many are missing.
+    /// In the line with the length of the next argument; `missing` arguments are still to come.
     Length {
         missing: usize,
     },
@@ -106,7 +105,7 @@ enum State {
         missing: usize,
         length: usize,
     },
-    /// In an argument whose bytes the caller takes out of the input; so many of them are still to come.
+    /// In an argument whose bytes the caller takes out of the input; `left` of them are still to come.
     Diverted {
         missing: usize,
         left: usize,
@@ -115,17 +114,17 @@ enum State {
     Done,
 }
 
-/// Finds requests in what a connection receives.
+/// Finds requests in the bytes that a connection receives.
 #[derive(Debug)]
 pub struct Parser {
     limits: Limits,
     state: State,
-    /// Bytes of the request that are understood.
+    /// Bytes of the request that were understood.
     at: usize,
-    /// Bytes of the request in which the end of the current line was looked for.
+    /// Bytes of the request that were searched for the end of the current line.
     scanned: usize,
     spans: Vec<Span>,
-    /// Words of an inline request, decoded; `spans` are in here then.
+    /// Words of an inline request, decoded; then `spans` refer to these.
     words: Vec<u8>,
     is_inline: bool,
 }
@@ -137,18 +136,18 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// At the start of a connection.
+    /// A parser at the start of a connection.
     pub fn new(limits: Limits) -> Self {
         Parser { limits, state: State::Start, at: 0, scanned: 0, spans: Vec::new(), words: Vec::new(), is_inline: false }
     }
 
-    /// Changes what may be sent from the next header on.
+    /// Changes the limits from the next header on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Looks for the end of the request that `input` starts with, and says how many bytes it takes; `None`: more has to be received.
-    /// Until it ends, each call must bring the same bytes again and more behind them.
+    /// Looks for the end of the request that `input` starts with, and returns the number of its bytes; `None`: more has to be received.
+    /// Until the request ends, each call must bring the earlier bytes again and more behind them.
     pub fn feed(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         loop {
             let goes_on = match self.state {
@@ -166,7 +165,7 @@ impl Parser {
         }
     }
 
-    /// The argument that is coming in and is not complete: its number, and its length in bytes.
+    /// The incomplete argument that is arriving: its number, and its length in bytes.
     pub fn incoming(&self) -> Option<(usize, usize)> {
         match self.state {
             State::Bulk { length, .. } => Some((self.spans.len(), length)),
@@ -174,7 +173,8 @@ impl Parser {
         }
     }
 
-    /// The argument's bytes, from the first one on, are taken out of the input by the caller: it is empty in the request.
+    /// Declares that the caller takes the bytes of the arriving argument, from the first one on, out of the input: the argument is empty in
+    /// the request.
     pub fn divert(&mut self) {
         if let State::Bulk { missing, length } = self.state {
             self.state = State::Diverted { missing, left: length };
@@ -191,17 +191,17 @@ impl Parser {
         Some(self.at..self.at + there)
     }
 
-    /// Arguments of the complete request; 0: an empty one, which needs no reply.
+    /// Number of arguments of the complete request; 0: an empty request, which needs no reply.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// The complete request has no arguments.
+    /// Whether the complete request has no arguments.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The arguments of the request that are complete; `input` as it was given to [`Parser::feed`].
+    /// Arguments of the complete request; `input` is that of [`Parser::feed`].
     pub fn arguments<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
         let bytes = if self.is_inline { &self.words[..] } else { input };
         self.spans.iter().map(move |&(start, end)| bytes.get(start..end).unwrap_or_default())
@@ -223,7 +223,7 @@ impl Parser {
         self.state = match input.first() {
             None => return Ok(false),
             Some(b'*') => State::Count,
-            // A TLS handshake. No command starts with it.
+            // A TLS handshake. No command starts with this byte.
             Some(0x16) => return Err(ProtocolError::Foreign),
             Some(_) => State::Inline,
         };
@@ -234,7 +234,7 @@ impl Parser {
     fn line<'a>(&mut self, input: &'a [u8], too_long: ProtocolError) -> Result<Option<&'a [u8]>, ProtocolError> {
         let from = self.scanned.max(self.at);
         let found = input.get(from..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
-        // Where the next line starts, or more is to come.
+        // Start of the next line, or the end of the bytes searched.
         self.scanned = found.map_or(input.len(), |n| from + n + 1);
         let length = found.map_or(input.len(), |n| from + n) - self.at;
         if length > LINE_MAX {
@@ -243,7 +243,7 @@ impl Parser {
         Ok(found.and_then(|_| input.get(self.at..self.at + length)))
     }
 
-    /// The number in the next line, which starts with a mark; `None`: the line is not complete.
+    /// Reads the number in the next line, which starts with a mark; `None`: the line is not complete.
     fn number(&mut self, input: &[u8], too_long: ProtocolError, wrong: ProtocolError) -> Result<Option<i64>, ProtocolError> {
         let Some(line) = self.line(input, too_long)? else { return Ok(None) };
         let number = line.strip_suffix(b"\r").and_then(|line| line.get(1..)).and_then(parse_integer).ok_or(wrong)?;
@@ -310,8 +310,8 @@ impl Parser {
     }
 }
 
-/// A line that a browser, a proxy or somebody who uses one of them to get here would send: `POST` and `Host:` as Redis has them, and every
-/// other first line of HTTP or of the PROXY protocol.
+/// Whether a browser, a proxy or an attacker who uses one of them would send this line: `POST` and `Host:` as in Redis, and every other
+/// first line of HTTP or of the PROXY protocol.
 fn is_foreign(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let Some(first) = words.next() else { return false };

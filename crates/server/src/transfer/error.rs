@@ -36,7 +36,7 @@ pub enum Error {
     Key {
         /// The file.
         path: String,
-        /// How far it was read.
+        /// Position up to which the file was read.
         at: u64,
         /// The key, printable.
         key: String,
@@ -55,10 +55,10 @@ pub enum Error {
         /// Description of the error.
         what: String,
     },
-    /// The data here.
+    /// The keyspace.
     #[error(transparent)]
     Keyspace(#[from] keyspace::Error),
-    /// Writing.
+    /// Writing a file.
     #[error("{path}: {error}")]
     Save {
         /// The file that was to be written.

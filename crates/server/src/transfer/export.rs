@@ -1,4 +1,4 @@
-//! From a keyspace to files that a Redis server loads.
+//! Export of a keyspace to files that a Redis server loads.
 
 use super::error::{Error, Result};
 use crate::keyspace::Keyspace;
@@ -10,11 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Names that Redis has by default.
+/// Default names of Redis.
 const BASE_FILE: &str = "appendonly.aof.1.base.rdb";
 const MANIFEST: &str = "appendonly.aof.manifest";
 
-/// The directory of a path and its last name.
+/// Directory and last name of a path.
 fn split(path: &Path) -> Result<(PathBuf, &str)> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::Request(format!("{}: this is no name for a file", path.display())))?;
@@ -28,10 +28,10 @@ fn save(keyspace: &Keyspace, path: &Path, contents: Contents, stops: &AtomicBool
     save_file(&keyspace.image(), &directory, name, contents, stops).map_err(failed)
 }
 
-/// Writes an RDB file, which must not be there yet, with all that was committed; says how many keys it has.
+/// Writes a new RDB file with everything committed; returns its number of keys.
 ///
 /// # Errors
-/// There is a file already; those of the medium and of the engine. No half file is left.
+/// The file exists already; errors of the medium and of the engine. No incomplete file is left.
 pub fn export_rdb(keyspace: &Keyspace, path: &Path, version: Version, stops: &AtomicBool) -> Result<u64> {
     if path.symlink_metadata().is_ok() {
         return Err(Error::Request(format!("{}: it is there already", path.display())));
@@ -39,10 +39,11 @@ pub fn export_rdb(keyspace: &Keyspace, path: &Path, version: Version, stops: &At
     save(keyspace, path, Contents { version, is_base: false }, stops)
 }
 
-/// Makes a directory as `appendonlydir` of Redis 7 is, which must be empty or not be there yet; says how many keys it has.
+/// Creates a directory like `appendonlydir` of Redis 7; an existing directory must be empty. Returns the number of keys.
 ///
 /// # Errors
-/// The directory is not empty; those of the medium and of the engine. Without its manifest, which is written last, the directory is none.
+/// The directory is not empty; errors of the medium and of the engine. Without its manifest, which is written last, the directory is not a
+/// log.
 pub fn export_log(keyspace: &Keyspace, directory: &Path, version: Version, stops: &AtomicBool) -> Result<u64> {
     fs::create_dir_all(directory).map_err(Error::file(directory))?;
     if fs::read_dir(directory).map_err(Error::file(directory))?.next().is_some() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that are read at once.
 const BUFFER: usize = 256 << 10;
 
-/// A file, opened.
+/// An open file.
 pub(super) type Source = BufReader<File>;
 
 /// Type of a file, according to its first bytes.
@@ -20,7 +20,7 @@ pub(super) enum Start {
     Empty,
 }
 
-/// Opens a file and looks at how it begins.
+/// Opens a file and finds its type.
 pub(super) fn open(path: &Path) -> Result<(Source, Start)> {
     let mut file = File::open(path).map_err(Error::file(path))?;
     let mut head = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut manifests = Vec::new();
     for entry in fs::read_dir(path).map_err(Error::file(path))? {
         let entry = entry.map_err(Error::file(path))?;
-        // One that was being written when its server died begins with `temp-`, as Redis names them.
+        // The name of a manifest that was being written when its server died begins with `temp-`, as in Redis.
         if entry.file_name().to_str().is_some_and(|name| name.ends_with(MANIFEST) && !name.starts_with("temp-")) {
             manifests.push(entry.path());
         }
@@ -55,7 +55,7 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The files that a manifest lists: the base, if there is one, and what came after it.
+/// The files that a manifest lists: the base, if there is one, and the increments after it.
 fn listed(directory: &Path, manifest: &Path) -> Result<Vec<PathBuf>> {
     let text = read_manifest(manifest).map_err(Error::file(manifest))?;
     let (mut base, mut later, mut newest, mut at) = (None, Vec::new(), 0, 0);

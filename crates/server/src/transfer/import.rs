@@ -1,4 +1,4 @@
-//! From files of a Redis server to a keyspace.
+//! Import of files of a Redis server into a keyspace.
 
 use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
@@ -14,22 +14,22 @@ use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// Bytes of writes at which they are committed. Tests have imports of many commits.
+/// Bytes of writes at which an import commits. Tests have imports of many commits.
 const COMMIT: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
-/// Keys whose time has come that are removed before a commit.
+/// Largest number of keys with passed deadlines that are removed before a commit.
 const EXPIRED_AT_ONCE: usize = 10_000;
 const BEHIND: &str = "there is more behind the end of the RDB file";
-/// Notes that are kept; more are counted.
+/// Largest number of notes; further ones are counted only.
 const NOTES_MAX: usize = 100_000;
-/// Commands that define functions and scripts, which are not there: they are skipped and counted.
+/// Commands that define functions and scripts, which this server does not have: they are skipped and counted.
 const SKIPPED: &[&str] = &["function", "script"];
 
 /// Results of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Keys that are there now.
+    /// Keys that exist after the import.
     pub keys: u64,
-    /// Keys that had ended.
+    /// Keys whose deadline had passed.
     pub expired: u64,
     /// Collections without elements, which some versions of Redis have written.
     pub empty: u64,
@@ -39,11 +39,11 @@ pub struct Report {
     pub functions: u64,
     /// Records of modules that were skipped.
     pub modules: u64,
-    /// The end of the last log, which is incomplete and was left out: from which byte on, and how many.
+    /// File with the incomplete end of the last log, which was left out; first byte and number of bytes of that end.
     pub cut: Option<(PathBuf, u64, u64)>,
     /// Corrections of streams that contradicted their entries.
     pub corrected: u64,
-    /// Keys that were damaged and left out, and ends of files.
+    /// Damaged keys and ends of files that were left out.
     pub left_out: u64,
     /// Corrections and left-out keys, each with its position in the file.
     pub notes: Vec<String>,
@@ -66,7 +66,7 @@ pub enum Damage {
     Skip,
 }
 
-/// Files that were looked at from end to end, and can be loaded.
+/// Files that were checked from end to end, and can be loaded.
 #[derive(Debug)]
 pub struct Found {
     files: Vec<PathBuf>,
@@ -94,10 +94,10 @@ fn stopped(path: &Path, why: Stopped) -> Error {
 }
 
 impl Found {
-    /// Looks at all of a file, or at all that the manifest in a directory lists.
+    /// Checks a whole file, or all files that the manifest in a directory lists.
     ///
     /// # Errors
-    /// What is damaged or not supported; nothing was done.
+    /// Something is damaged or not supported; nothing was done.
     pub fn look(path: &Path, damage: Damage) -> Result<Found> {
         let skips = damage == Damage::Skip;
         let mut found = Found { files: files(path)?, is_log: path.is_dir(), skips, report: Report::default() };
@@ -139,12 +139,11 @@ impl Found {
         Ok(found)
     }
 
-    /// Puts all of it into a keyspace, in place of the keys that are there, if `replaces`; else there must be none. `now`: unix
-    /// milliseconds.
+    /// Loads all files into a keyspace, replacing its keys if `replaces`; else it must be empty. `now`: unix milliseconds.
     ///
     /// # Errors
-    /// There are keys; a command of a log fails; a collection has a member twice; those of the engine. The keyspace is as it was then,
-    /// unless the engine refuses that too: then a start finds the import unfinished.
+    /// There are keys; a command of a log fails; a collection has a member twice; errors of the engine. The keyspace is then unchanged,
+    /// unless restoring it fails, too: then a start finds the import unfinished.
     pub fn load(self, keyspace: &mut Keyspace, replaces: bool, now: u64) -> Result<Report> {
         keyspace.set_now(now);
         let before: u64 = (0..DATABASES).map(|db| keyspace.size(db)).sum();
@@ -156,7 +155,7 @@ impl Found {
             Ok(report) => keyspace.adopt(next).map(|()| report).map_err(Error::from),
             Err(error) => {
                 next.discard();
-                // If that fails, too, the first reason is the one to tell: the next start finds the rest.
+                // If that fails, too, the first reason is the one to report: the next start finds the rest.
                 let _ = keyspace.abandon_successor(next);
                 Err(error)
             }
@@ -180,10 +179,10 @@ impl Found {
     }
 }
 
-/// Reads a log to its end; all its commands have to be known.
+/// Checks a log up to its end; all its commands must be known.
 fn look_at_log(path: &Path, source: Source, base: u64) -> Result<End> {
     let mut log = Log::new(source, base);
-    // Where a transaction begins whose end has not come.
+    // Start of a transaction whose end has not come.
     let mut multi = None;
     loop {
         match log.next().map_err(|why| stopped(path, why))? {
@@ -217,14 +216,14 @@ struct Loader<'k> {
     server: Server,
     report: Report,
     now: u64,
-    /// Keys that have ended are loaded all the same.
+    /// Keys whose deadline has passed are loaded, too.
     keeps_ended: bool,
     skips: bool,
     /// Keys to which the log has written strings in parts.
     parts: BTreeSet<Vec<u8>>,
 }
 
-/// Counts what is in a file, and finds what is wrong with it.
+/// Counts the contents of a file, and finds its damage.
 struct Looker<'r>(&'r mut Report);
 
 impl Visitor for Looker<'_> {
@@ -293,7 +292,7 @@ impl Loader<'_> {
         if start == Start::Rdb {
             at = self.load_rdb(path, &mut source)?;
         }
-        // With damaged keys skipped there is no log, and what is behind the keys was left out.
+        // With damaged keys skipped there is no log, and the bytes behind the keys were left out.
         if self.skips { Ok(()) } else { self.load_log(path, source, at) }
     }
 
@@ -302,8 +301,8 @@ impl Loader<'_> {
         Ok(walk(path, source, skips, self)?.at)
     }
 
-    /// Runs the commands of a log up to where it is cut. Each log begins in the first database. Commands of a transaction are run one by
-    /// one, so that one that fails is known.
+    /// Runs the commands of a log up to where it is cut. Each log begins in database 0. Commands of a transaction are run one by one, so
+    /// that errors name the failing one.
     fn load_log(&mut self, path: &Path, source: Source, base: u64) -> Result<()> {
         let mut session = Session::new(1, &self.server);
         let mut reply = Vec::new();
@@ -343,7 +342,7 @@ impl Loader<'_> {
         if self.keyspace.uncommitted() > COMMIT { self.keyspace.commit(&WriteOptions::default()) } else { Ok(()) }
     }
 
-    /// Removes what has ended, and parts of strings that no key has got, and counts what is there.
+    /// Removes keys whose deadline has passed, and parts of strings that no key has got, and counts the rest.
     fn end(mut self) -> Result<Report> {
         for key in std::mem::take(&mut self.parts) {
             (0..DATABASES).try_for_each(|db| self.keyspace.remove(db, &key).map(drop))?;

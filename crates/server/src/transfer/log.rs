@@ -1,4 +1,4 @@
-//! A log of commands, one after the other.
+//! Reader of a log of commands, one after the other.
 
 use crate::resp::{Parser, ProtocolError};
 use std::io::{self, Read};
@@ -6,10 +6,10 @@ use std::io::{self, Read};
 /// Bytes that are read at once.
 const READ: usize = 256 << 10;
 
-/// Why a log cannot be read on.
+/// Why reading a log has stopped.
 #[derive(Debug)]
 pub(super) enum Stopped {
-    /// From this byte on, what is there is no command.
+    /// The bytes from here on are no command.
     Damaged(u64, String),
     Medium(io::Error),
 }
@@ -17,7 +17,7 @@ pub(super) enum Stopped {
 /// Result of reading on.
 #[derive(Debug)]
 pub(super) enum Next<'a> {
-    /// A command: where it begins, and its arguments.
+    /// A command: its position, and its arguments.
     Command(u64, Vec<&'a [u8]>),
     /// The end, behind a complete command.
     End,
@@ -25,13 +25,13 @@ pub(super) enum Next<'a> {
     Cut(u64),
 }
 
-/// Reads a log. Memory is taken for bytes that are there: at most a command and a buffer.
+/// Reader of a log. Memory is taken for bytes that are there: at most a command and a buffer.
 pub(super) struct Log<R> {
     from: R,
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were handled.
     start: usize,
-    /// Bytes of the command that was given out last.
+    /// Bytes of the command that was returned last.
     given: usize,
     /// Position in the file at which `buffer` starts.
     base: u64,
@@ -39,12 +39,12 @@ pub(super) struct Log<R> {
 }
 
 impl<R: Read> Log<R> {
-    /// Reads `from` its current place, which is byte `base` of the file.
+    /// Reads `from` its current position, which is byte `base` of the file.
     pub fn new(from: R, base: u64) -> Self {
         Log { from, buffer: Vec::new(), start: 0, given: 0, base, parser: Parser::default() }
     }
 
-    /// The next command. Lines that start with `#` are remarks.
+    /// Reads the next command. Lines that start with `#` are comments.
     pub fn next(&mut self) -> Result<Next<'_>, Stopped> {
         if self.given > 0 {
             self.start += self.given;
@@ -82,7 +82,7 @@ impl<R: Read> Log<R> {
         Ok(Next::Command(self.base + self.start as u64, self.parser.arguments(rest).collect()))
     }
 
-    /// Reads more behind what is there; false: there is no more.
+    /// Appends more bytes to the buffer; false: there are none.
     fn read(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.start);
         self.base += self.start as u64;

@@ -1,9 +1,9 @@
-//! Whole keyspaces from and to the files that a Redis server has: RDB files, logs of commands (AOF), and directories of both.
+//! Import and export of whole keyspaces as files of a Redis server: RDB files, logs of commands (AOF), and directories of both.
 //!
-//! Reading order: `found` (which files there are), `rdb` (an RDB file, key by key), `log` (a log, command by command), `import`, `export`.
+//! Reading order: `found` (the files of a path), `rdb` (an RDB file, key by key), `log` (a log, command by command), `import`, `export`.
 //!
-//! An import reads everything twice. The first time it only looks: damage and what is not supported are found before anything is written.
-//! Then it fills a keyspace beside the one that is there, and puts it in that one's place when it is whole.
+//! An import reads everything twice. The first time it only checks: damaged and unsupported parts are found before anything is written.
+//! Then it fills a keyspace beside the present one, and replaces that one when the new one is whole.
 
 mod error;
 mod export;

@@ -1,4 +1,4 @@
-//! An RDB file, key by key, with or without what is damaged in it.
+//! Walk through an RDB file, key by key, with or without its damaged keys.
 
 use super::error::{Error, Result};
 use super::found::Source;
@@ -8,21 +8,21 @@ use crate::rdb::{self, Key, Reader, Record};
 use std::fmt::Display;
 use std::path::Path;
 
-/// Bytes of a key or an error that a message repeats.
+/// Largest number of bytes of a key or an error in a message.
 const REPEATED: usize = 200;
 
 /// Receiver of the contents of a file.
 pub(super) trait Visitor {
-    /// A key; its value has to be read, or skipped.
+    /// Called for a key; has to read or skip its value.
     fn key(&mut self, reader: &mut Reader<&mut Source>, at: Where, key: &Key) -> std::result::Result<(), LoadError>;
 
-    /// Something else, which counts at most.
+    /// Called for any other record.
     fn other(&mut self, _: &Record) {}
 
-    /// A key was left out after [`Visitor::key`] has failed, and why.
+    /// Called for a key that was left out since [`Visitor::key`] has failed.
     fn left_out(&mut self, at: Where, key: &Key, error: &LoadError, note: String) -> Result<()>;
 
-    /// Something else was left out, or may be wrong.
+    /// Called for a note: something else was left out, or may be wrong.
     fn note(&mut self, note: String);
 }
 
@@ -35,21 +35,21 @@ pub(super) struct Where<'a> {
     pub db: usize,
 }
 
-/// The end of an RDB file: where it is, and whether a log may follow.
+/// End of an RDB file: its position, and whether a log may follow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tail {
     pub at: u64,
     pub is_base: bool,
-    /// The file was given up before its end.
+    /// The walk has given the file up before its end.
     pub is_cut: bool,
 }
 
-/// Bytes for a message.
+/// Makes bytes printable for a message.
 pub(super) fn printable(bytes: &[u8]) -> String {
     bytes.get(..bytes.len().min(REPEATED)).unwrap_or_default().escape_ascii().to_string()
 }
 
-/// The file says that it is the start of a log.
+/// Whether a property says that the file is the start of a log.
 fn says_base(name: &[u8], value: &[u8]) -> bool {
     (name == b"aof-preamble" || name == b"aof-base") && value != b"0"
 }
@@ -61,7 +61,7 @@ fn of_key(at: Where, read: u64, key: &Key, error: LoadError) -> Error {
     }
 }
 
-/// Whether reading can go on, or end, without what is wrong. The medium and the engine are not to be passed over.
+/// Whether reading can go on, or end, without the damaged part. Errors of the medium and the engine are not skipped.
 fn is_damage(error: &LoadError) -> bool {
     match error {
         LoadError::Format(error) => !matches!(error, rdb::Error::Read { .. }),
@@ -70,11 +70,11 @@ fn is_damage(error: &LoadError) -> bool {
     }
 }
 
-/// Shows all of a file, which the source is at the start of. If it `skips`, keys that are damaged are left out, and all from the byte on
-/// from which keys cannot be told apart.
+/// Shows a whole file, at whose start the source is. If it `skips`, damaged keys are left out, and everything behind the first byte from
+/// which keys cannot be told apart.
 ///
 /// # Errors
-/// What is damaged, if that is not skipped; those of the medium, and those of the visitor.
+/// Damage, if it is not skipped; errors of the medium, and of the visitor.
 pub(super) fn walk(path: &Path, source: &mut Source, skips: bool, visitor: &mut dyn Visitor) -> Result<Tail> {
     let reader = Reader::new(source).map_err(|error| Error::format(path, error))?;
     let mut walk = Walk { path, reader, skips, visitor, db: 0 };
@@ -103,12 +103,12 @@ struct Walk<'a> {
     reader: Reader<&'a mut Source>,
     skips: bool,
     visitor: &'a mut dyn Visitor,
-    /// The number of the database whose keys come.
+    /// Number of the database of the keys that follow.
     db: u64,
 }
 
 impl Walk<'_> {
-    /// The next record; `None`: from here on nothing can be read.
+    /// Reads the next record; `None`: nothing can be read from here on.
     fn record(&mut self, from: u64) -> Result<Option<Record>> {
         match self.reader.record() {
             Ok(record) => Ok(Some(record)),
@@ -137,7 +137,7 @@ impl Walk<'_> {
         usize::try_from(self.db).ok().filter(|db| *db < DATABASES)
     }
 
-    /// Shows a key, and leaves it out if it is damaged and that is wanted; false: its end is not known.
+    /// Shows a key, leaving it out if it is damaged and `skips` is set; false: its end is not known.
     fn key(&mut self, from: u64, key: &Key) -> Result<bool> {
         let found = self.database().map(|db| Where { path: self.path, from, db });
         let result = found.map(|at| self.visitor.key(&mut self.reader, at, key));
@@ -152,7 +152,7 @@ impl Walk<'_> {
         let ended = self.reader.skip_value();
         let note = match &ended {
             Err(error @ rdb::Error::Read { .. }) => return Err(Error::log(self.path, self.reader.position(), error.to_string())),
-            // What follows is not known to be a key.
+            // The bytes behind it are not known to be a key.
             Err(_) => rest(self.path, from, &why),
             Ok(()) => {
                 let (path, to, name) = (self.path.display(), self.reader.position(), printable(&key.name));

@@ -1,4 +1,4 @@
-//! A real server and this one, asked the same.
+//! Sends equal requests to a real server and this one.
 
 use super::{Client, Real, Reply, Served, encode};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::shapes;
 
-/// State, and the number of the last id of a stream's entry.
+/// State of the generator, and the number of the last id of a stream's entry.
 pub struct Random(u64, u64);
 
 impl Random {
@@ -406,7 +406,7 @@ fn entry_id(number: u64) -> String {
     format!("{}-{}", number / 4, number % 4)
 }
 
-/// An id that was given not long ago, with or without its sequence number, or one of the others.
+/// An id that was given recently, with or without its sequence number, or one of `others`.
 fn some_id(random: &mut Random, others: &[&str]) -> String {
     let number = random.1.saturating_sub(random.below(24) as u64);
     match random.below(10) {

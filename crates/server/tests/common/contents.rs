@@ -28,7 +28,7 @@ pub const NOT_IN_NINE: &[&str] =
 /// [`OF_REDIS`] and the field that a log does not tell: a consumer counts as seen when the log is run.
 pub const NOT_IN_LOGS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time"];
 
-/// A reply without the values that stand behind such labels.
+/// A reply without the values behind these labels.
 fn without(labels: &[&str], reply: Reply) -> Reply {
     let Reply::Many(mark, mut members) = reply else { return reply };
     for n in 1..members.len() {
@@ -60,7 +60,7 @@ pub fn names(client: &mut Client) -> Vec<Vec<u8>> {
     names.into_iter().map(|name| if let Reply::One(name) = name { name[1..].to_vec() } else { panic!("no name") }).collect()
 }
 
-/// Both hold the same, but for these labels of streams.
+/// Checks that both servers hold equal data, except for these labels of streams.
 pub fn same(ours: &mut Client, theirs: &mut Client, ignored: &[&str], what: &str) {
     for db in 0..DATABASES {
         for client in [&mut *ours, &mut *theirs] {

@@ -39,7 +39,7 @@ impl Served {
         Self::listen(&[false], server, store)
     }
 
-    /// Listens for clients with TLS, or without, or both.
+    /// Starts a server with listeners for clients with TLS, or without, or both.
     pub fn listen(encrypted: &[bool], server: Server, store: Arc<dyn Store>) -> Served {
         let keyspace = Keyspace::open(store, &Settings::default(), 7).unwrap();
         let at = |is_encrypted: &bool| Listening { address: "127.0.0.1:0".parse().unwrap(), may_miss: false, is_encrypted: *is_encrypted };
@@ -69,12 +69,12 @@ pub struct Real {
 }
 
 impl Real {
-    /// `None`: there is none of the version that this server's replies are those of.
+    /// Starts a server; `None`: there is none of the version whose replies this server has.
     pub fn start() -> Option<Real> {
         Self::with(&["--save", "", "--appendonly", "no"])
     }
 
-    /// With such arguments beside its address; it has loaded its data when this returns.
+    /// Starts a server with arguments beside its address; it has loaded its data on return.
     pub fn with(arguments: &[&str]) -> Option<Real> {
         let version = Command::new("redis-server").arg("--version").output().ok()?;
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
@@ -85,7 +85,7 @@ impl Real {
         Some(started.expect("redis-server does not listen"))
     }
 
-    /// `None`: it has ended.
+    /// Starts a server once; `None`: it has ended.
     fn at_a_free_port(arguments: &[&str]) -> Option<Real> {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new("redis-server")
@@ -98,7 +98,7 @@ impl Real {
             .spawn()
             .unwrap();
         let mut real = Real { address, child };
-        // As replies are shown.
+        // As in the displayed form of replies.
         let own = format!("process_id:{}\\r", real.child.id());
         for _ in 0..1500 {
             if real.child.try_wait().unwrap().is_some() {
@@ -134,9 +134,9 @@ impl Drop for Real {
 /// A reply as it came.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reply {
-    /// The bytes of a reply that is not made of others, without the end of the line.
+    /// The bytes of a reply without members, without the end of the line.
     One(Vec<u8>),
-    /// The mark and the members.
+    /// The mark and the members of an aggregate.
     Many(u8, Vec<Reply>),
 }
 
@@ -156,7 +156,7 @@ impl std::fmt::Display for Reply {
 }
 
 impl Reply {
-    /// With its members in order; pairs stay together.
+    /// Sorts the members; pairs stay together.
     pub fn sorted(self, pairs: bool) -> Reply {
         match self {
             Reply::Many(mark, members) if pairs => {
@@ -203,7 +203,7 @@ impl Client {
         self.stream.get_ref().try_clone().unwrap()
     }
 
-    /// Nothing comes for so long.
+    /// Whether no bytes arrive for so long.
     pub fn is_silent(&mut self, time: Duration) -> bool {
         let stream = self.stream.get_ref();
         stream.set_read_timeout(Some(time)).unwrap();

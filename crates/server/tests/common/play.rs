@@ -1,8 +1,9 @@
-//! Scripts of several clients, for this server and for a real `redis-server`: all replies must be the same, byte for byte.
+//! Scripts of several clients, for this server and for a real `redis-server`: all replies must be equal, byte for byte.
 //!
-//! A line is a client's name and what it does. `a: SET k v` sends and reads a reply; with `&` at its end it waits instead until one more
-//! client is blocked, with `~` it waits for nothing. `a?` reads a reply, `a!` reads until a message `END` has come, `a.` looks whether
-//! there is nothing to read. `#a` stands for the number of a client, `=> text` for what RESP2 has to say, whether a Redis is there to
+//! A line is a client's name and its action. `a: SET k v` sends a request and reads a reply; with `&` at its end it waits instead until one
+//! more client is blocked, with `~` it waits for nothing. `a?` reads a reply, `a!` reads until a message `END` has come, `a.` checks that
+//! there is nothing to read. `#a` stands for the number of a client, `=> text` for the reply required in RESP2, whether a Redis is there to
+//! compare with or not.
 //! compare with or not.
 
 use super::{Client, Real, Reply, Served, encode};

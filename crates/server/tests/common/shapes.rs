@@ -1,4 +1,5 @@
-//! Shapes of commands for the comparison with Redis: bits, counts of distinct elements, positions, sorting, and what looks into values.
+//! Shapes of commands for the comparison with Redis: bits, counts of distinct elements, positions, sorting, and commands that inspect
+//! values.
 
 /// Shapes like those in `commands`, with further kinds of arguments.
 pub const SHAPES: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Whatever replaces many keys is done or not done, wherever the process is killed or the power cut.
+//! Operations that replace many keys are done or not done, wherever the process is killed or the power cut.
 
 use super::{NOW, everything, log, with};
 use crate::keyspace::{Error, Keyspace, Kind, Side};
@@ -16,7 +16,7 @@ const SYNCED: WriteOptions = WriteOptions::new(Durability::Sync);
 /// The contents of a keyspace.
 type State = Vec<super::Seen>;
 
-/// A keyspace in memory, and what the medium may have at each call that changes it.
+/// A keyspace in memory, and the possible contents of the medium after each call that changes it.
 struct Watched {
     keyspace: Keyspace,
     faults: Arc<FaultStore>,
@@ -43,7 +43,7 @@ impl Watched {
         watched
     }
 
-    /// Closes it, and gives what the medium had on the way and has at the end.
+    /// Closes the keyspace, and returns the contents of the medium on the way and at the end.
     fn end(self) -> Vec<MemoryStore> {
         self.keyspace.close().unwrap();
         self.faults.on_call(None);
@@ -84,7 +84,7 @@ fn fill(keyspace: &mut Keyspace) {
     keyspace.commit(&SYNCED).unwrap();
 }
 
-/// An RDB file, with a log behind it that does what replaces many keys, too.
+/// An RDB file, followed by a log of commands that replace many keys.
 fn file() -> Vec<u8> {
     let mut out = Output::new(Vec::new());
     out.head(Version::Nine).unwrap();
@@ -101,7 +101,7 @@ fn file() -> Vec<u8> {
     [out.end().unwrap(), end].concat()
 }
 
-/// All that the engine has, but for the settings of the keyspace.
+/// All entries of the engine, except the settings of the keyspace.
 fn raw(keyspace: &Keyspace) -> Vec<Vec<u8>> {
     let db = keyspace.db();
     let families = [DEFAULT_FAMILY, "elements"].map(|name| db.family(name).unwrap());
@@ -114,8 +114,8 @@ fn import(path: &Path, keyspace: &mut Keyspace) {
     Found::look(path, Damage::Refuse).unwrap().load(keyspace, true, NOW).unwrap();
 }
 
-/// An image after a crash during an import: old, new or refused. In that case the next import does not mind, and whoever abandons it has
-/// what there was, and nothing else. Says whether it is refused.
+/// Checks an image after a crash during an import: old, new or refused. A refused one accepts the next import, and abandoning the import
+/// gives back the old contents, and nothing else. Returns whether it is refused.
 fn check_import(image: &MemoryStore, path: &Path, before: &(State, Vec<Vec<u8>>), after: &State) -> (bool, bool) {
     match open(image.clone_image()) {
         Ok(keyspace) => {

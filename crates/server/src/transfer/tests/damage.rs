@@ -1,4 +1,4 @@
-//! Files of which a part is damaged: all other keys are taken if that is wanted, and what was left out is told.
+//! Partly damaged files: on demand all other keys are imported, and the left-out parts are reported.
 
 use super::{NOW, everything, text, with};
 use crate::keyspace::Keyspace;
@@ -11,7 +11,7 @@ fn import(path: &Path, keyspace: &mut Keyspace) -> Result<Report> {
     Found::look(path, Damage::Skip)?.load(keyspace, true, NOW)
 }
 
-/// A file with a key of each sort of damage between sound ones; one of them may be a long one. It lacks its end.
+/// A file with a key of each sort of damage between sound ones; one of them may be long. The file lacks its end.
 fn body(is_long: bool) -> Vec<u8> {
     let mut out = Output::new(Vec::new());
     out.head(Version::Eleven).unwrap();
@@ -86,7 +86,7 @@ fn all_other_keys_are_taken() {
     assert!(report.notes.contains(&corrected), "{:?}", report.notes);
 }
 
-/// All before the cut is there, and how much is not is said.
+/// Everything before the cut is imported, and the size of the rest is reported.
 #[test]
 fn a_file_that_is_cut_is_taken_up_to_there() {
     let bytes = whole(body(false));

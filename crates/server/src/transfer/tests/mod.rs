@@ -127,7 +127,7 @@ fn a_log() {
     assert_eq!(keyspace.find(2, b"l").unwrap().unwrap().count, 2);
 }
 
-/// Wherever the end is missing, what is complete is there, and the rest is said.
+/// Wherever a log is cut, its complete commands are imported, and the rest is reported.
 #[test]
 fn a_log_that_is_cut() {
     let start = log(&["SET a 1", "SET b 2"]);
@@ -185,7 +185,7 @@ fn a_directory_with_a_manifest() {
     assert!(matches!(error, Error::Log { at: 20, .. }), "{error}");
 }
 
-/// Nothing is written, whatever is wrong with the file and wherever.
+/// Nothing is written, whatever damage the file has and wherever.
 #[test]
 fn what_is_wrong_is_found_before_anything_is_written() {
     let rdb = strings(None);
@@ -246,7 +246,7 @@ fn a_command_that_fails_ends_the_import() {
     }
 }
 
-/// More than is committed at once, of every type.
+/// Adds more data than is committed at once, of every type.
 fn fill(keyspace: &mut Keyspace) {
     let long = "x".repeat(300);
     for (n, kind) in [Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash].into_iter().enumerate() {
@@ -270,7 +270,7 @@ fn fill(keyspace: &mut Keyspace) {
     keyspace.commit(&WriteOptions::default()).unwrap();
 }
 
-/// A stream of which everything is too large to be committed at once: entries, and what two groups have pending.
+/// Adds a stream with entries and pending entries too large to be committed at once.
 fn fill_stream(keyspace: &mut Keyspace, long: &str) {
     let mut edit = keyspace.edit(7, b"stream", Kind::Stream).unwrap();
     for n in 0..35_000 {
@@ -293,7 +293,7 @@ fn fill_stream(keyspace: &mut Keyspace, long: &str) {
     keyspace.commit(&WriteOptions::default()).unwrap();
 }
 
-/// Database, name, deadline, size and checksum of what a key holds.
+/// Database, name, deadline, size and checksum of a key's value.
 type Seen = (usize, Vec<u8>, Option<u64>, u64, u64);
 
 /// Everything that a keyspace holds.
