@@ -1,30 +1,29 @@
-//! Entries of keys that are read again and again, in memory as they are, in front of the engine.
+//! A cache of entries of keys that are read often, uncompressed in memory, in front of the engine.
 //!
-//! Keys lie in the order of their hashes, so keys that are read much have strangers for neighbours: of a block that is cached for one of
-//! them, the rest is of no use. Here an entry takes its own bytes and little more, and is found by one look where the engine has to ask
-//! memtables, filters, indexes and blocks.
+//! Keys are ordered by their hashes, so a popular key has random neighbours: in a cached block, only its own entry is of use. Here an entry
+//! takes its own bytes and little more, and one lookup finds it where the engine has to ask memtables, filters, indexes and blocks.
 //!
-//! **A ring of segments.** Entries are written one behind the other. When a segment is full, the next one, which is the oldest by then,
-//! is gone through: what was read since the last time moves to its start and stays, the rest goes. That is a CLOCK (Corbató 1968) whose
-//! hand moves a segment at a time. Nothing is allocated for an entry.
+//! **A ring of segments.** Entries are written one behind the other. When a segment is full, the next one, the oldest by then, is swept:
+//! entries read since the last sweep move to its start and stay, the others are removed. That is a CLOCK (Corbató 1968) whose hand moves a
+//! segment at a time. Nothing is allocated for an entry.
 //!
-//! **Who enters.** As long as there is room, whatever is read or written. After that, what was missed twice: the first miss leaves a mark
-//! that others overwrite in time, as the doorkeeper of TinyLFU does (Einziger, Friedman and Manes, ACM Transactions on Storage 2017), so
-//! reading everything once displaces nothing. Strings larger than a block stay outside but for their type and
-//! deadline: they fill blocks of their own, which the engine's cache holds as well.
+//! **Admission.** While there is free space, every entry that is read or written is admitted. After that, an entry is admitted at its
+//! second miss: the first miss leaves a mark that others overwrite in time, like the doorkeeper of TinyLFU (Einziger, Friedman and Manes,
+//! ACM Transactions on Storage 2017), so reading everything once displaces nothing. Of strings larger than a block only type and deadline
+//! are cached: they fill blocks of their own, which the engine's cache holds as well.
 //!
-//! **The index** is a table of open addressing for each of some shards, which the first bits of a hash choose. Each grows by itself, so
-//! memory follows what is here, and no growth takes long.
+//! **The index** is a table of open addressing for each of several shards, which the first bits of a hash choose. Each grows by itself, so
+//! memory follows the number of entries, and no growth takes long.
 //!
-//! A batch of requests is looked up in three steps ([`Hot::expect`], [`Hot::expect_entry`], [`Hot::get`]), of which the first two only ask
-//! the processor to load: the cache misses of one key overlap with those of the others, as in Kocberber, Falsafi and Grot, "Asynchronous
-//! Memory Access Chaining" (PVLDB 2015).
+//! A batch of requests is looked up in three steps ([`Hot::expect`], [`Hot::expect_entry`], [`Hot::get`]), of which the first two only
+//! prefetch: the cache misses of one key overlap with those of the others, as in Kocberber, Falsafi and Grot, "Asynchronous Memory Access
+//! Chaining" (PVLDB 2015).
 //!
-//! **What is here is what the engine has**, no more and no less: whoever commits says what was written ([`Hot::wrote`]), and all is
-//! forgotten where that is not known ([`Hot::clear`]). Absence is not kept; filters are as good.
+//! **Cached entries equal the engine's**: the committer of a write reports it ([`Hot::wrote`]), and everything is forgotten where the
+//! writes are not known ([`Hot::clear`]). Absence is not cached; filters are as good.
 //!
-//! An entry: mark of its place in the index (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives and was
-//! read (1), a byte for alignment; key, value.
+//! Layout of an entry: mark of its slot in the index (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives
+//! and was read (1), a byte for alignment; key, value.
 
 mod shard;
 
@@ -38,21 +37,21 @@ const SEGMENT: usize = 64 << 10;
 const UNIT: usize = 16;
 const SEGMENT_UNITS: u32 = (SEGMENT / UNIT) as u32;
 const HEAD: usize = 12;
-/// Bytes of an entry with its head, at most, and of one that holds a string.
+/// Largest entry with its head, bytes, and largest one with a whole string.
 const LARGEST: usize = 16 << 10;
 const LARGEST_STRING: usize = 4096;
-/// Bytes of the ring for each place in the index, when it has grown as far as it may.
+/// Bytes of the ring for each slot of the index, when the index has its full size.
 const PER_PLACE: usize = 64;
-/// Shards of the index at most, and places of each at least when it has grown as far as it may.
+/// Largest number of shards of the index, and smallest number of slots of each when it has its full size.
 const SHARDS: usize = 256;
 const SHARD_PLACES: usize = 4096;
-/// Places of a shard at first.
+/// Initial slots of a shard.
 const FIRST_PLACES: usize = 64;
-/// Bytes of an entry that are asked for ahead.
+/// Bytes of an entry that are prefetched.
 const EXPECTED: usize = 256;
-/// Writes for whose entries the processor is asked before they are come to.
+/// Number of writes whose entries are prefetched ahead.
 const AHEAD: usize = 8;
-/// Segments that are gone through for one entry before what was read goes, too.
+/// Number of segments swept for one entry before read entries are removed, too.
 const MERCY: usize = 4;
 
 const DEAD: u8 = 0;
@@ -92,7 +91,7 @@ impl Entry {
     }
 }
 
-/// How often entries were asked for.
+/// Numbers of lookups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HotCounts {
     /// Lookups that found their entry here.
@@ -113,9 +112,9 @@ pub(super) enum Part {
     Start,
 }
 
-/// Stands before the start of an entry that is too long to be kept. No entry begins with it.
+/// First byte of a stub, the cached start of an entry that is too long. No entry begins with this byte.
 const STUB: u8 = u8::MAX;
-/// Bytes of a stub.
+/// Largest stub, bytes.
 const STUB_MOST: usize = 1 + entry::STRING_START_MOST;
 
 /// Bytes of an entry to cache: the whole entry, or of a long string the start, so that the string is not read when it is replaced, removed,
@@ -131,7 +130,7 @@ fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [
     &room[..=start.len()]
 }
 
-/// A bounded number of bytes of entries, by the keys of [`layout::entry_key`].
+/// A cache of entries of limited size, by the keys of [`layout::entry_key`].
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     capacity: u64,
@@ -144,12 +143,12 @@ pub(super) struct Hot {
     end: usize,
     /// Ends of the written part of each other segment.
     ends: Vec<usize>,
-    /// The index: a power of two of shards, which as many bits of a mark choose.
+    /// The index: a power of two of shards, chosen by the first `bits` bits of a mark.
     shards: Vec<Shard>,
     bits: u32,
-    /// Places that a shard may have.
+    /// Largest number of slots of a shard.
     shard_most: usize,
-    /// Places of all shards.
+    /// Number of slots of all shards.
     places: usize,
     len: usize,
     /// Keys missed lately, since the segments are full: a second mark of each key, at the index that its first mark gives.
@@ -158,7 +157,7 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    /// One that takes so many bytes of memory at most, all included. Fewer than a segment and its index need: one that holds nothing.
+    /// A cache that takes at most so many bytes of memory in all. With less than a segment and its index need, it holds nothing.
     pub fn new(capacity: u64) -> Hot {
         let per_segment = SEGMENT + SEGMENT / PER_PLACE * (size_of::<Place>() + size_of::<u32>());
         // Units have 32 bits.
@@ -171,22 +170,22 @@ impl Hot {
         Hot { capacity, most, shards, bits, shard_most: places >> bits, ..Hot::default() }
     }
 
-    /// Bytes that it may take.
+    /// Limit of its memory, bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in use, bytes.
     pub fn used(&self) -> u64 {
         (self.segments.len() * SEGMENT + self.places * size_of::<Place>() + self.missed.len() * size_of::<u32>()) as u64
     }
 
-    /// Entries that are here.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// First step of looking up many: asks the processor for the place in the index where a key would be.
+    /// First step of a batch of lookups: prefetches the slot of a key in the index.
     pub fn expect(&self, key: &[u8]) {
         if let Some((mark, _)) = layout::marks(key)
             && let Some(shard) = self.shards.get(self.shard(mark))
@@ -195,7 +194,7 @@ impl Hot {
         }
     }
 
-    /// Second step: asks for the entry. False: it is not here.
+    /// Second step: prefetches the entry. False: there is none.
     pub fn expect_entry(&self, key: &[u8]) -> bool {
         let Some((mark, _)) = layout::marks(key) else { return false };
         let found = self.search(mark, |_| true);
@@ -205,7 +204,7 @@ impl Hot {
         found.is_some()
     }
 
-    /// The value of an entry's key into `out`; false, and `out` as it was, if it is not here.
+    /// Copies the cached value of a key, or its start, to `out`; `None`, and `out` unchanged: it is not cached.
     pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Option<Part> {
         if self.len > 0
             && let Some((_, unit)) = self.find(key)
@@ -226,7 +225,7 @@ impl Hot {
         None
     }
 
-    /// The engine had to be asked for this, which is not here: it is kept if there is room, or else from its second time on.
+    /// Notes a miss: the entry is cached if there is free space, or else from its second miss on.
     pub fn missed(&mut self, key: &[u8], value: &[u8]) {
         let Some((mark, other)) = layout::marks(key) else { return };
         let mut room = [0; STUB_MOST];
@@ -245,12 +244,12 @@ impl Hot {
         }
     }
 
-    /// Nothing has to go for an entry that comes.
+    /// Whether a new entry displaces none.
     fn has_room(&self) -> bool {
         self.segments.len() < self.most
     }
 
-    /// [`Hot::wrote`] for many, whose cache misses overlap.
+    /// [`Hot::wrote`] for many entries, whose cache misses overlap.
     pub fn wrote_all<'w>(&mut self, written: impl Iterator<Item = (&'w [u8], Option<&'w [u8]>)> + Clone) {
         let (mut places, mut entries) = (written.clone(), written.clone());
         places.by_ref().take(2 * AHEAD).for_each(|(key, _)| self.expect(key));
@@ -262,7 +261,7 @@ impl Hot {
         }
     }
 
-    /// The engine has this from now on; `None`: it has nothing at this key.
+    /// Notes a committed write of a value, or of a deletion (`None`).
     pub fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
         let mut room = [0; STUB_MOST];
         let value = value.map(|value| kept(key, value, &mut room));
@@ -297,12 +296,12 @@ impl Hot {
     /// Forgets everything.
     pub fn clear(&mut self) {
         if !self.segments.is_empty() {
-            // A new index costs what is touched of it; to empty the old one would cost all of it.
+            // A new index costs the memory that is touched; emptying the old one would touch all of it.
             self.begin_anew(self.capacity);
         }
     }
 
-    /// Forgets everything, and takes so many bytes from now on.
+    /// Forgets everything, and changes the limit.
     pub fn begin_anew(&mut self, capacity: u64) {
         *self = Hot { counts: self.counts, ..Hot::new(capacity) };
     }
@@ -313,7 +312,7 @@ impl Hot {
         self.search(mark, |unit| self.at(unit).is_some_and(|at| Entry::read(at).and_then(|entry| entry.key(at)) == Some(key)))
     }
 
-    /// The first place with such a mark whose entry is the one that is looked for.
+    /// The first slot with such a mark whose entry `is_it` accepts.
     fn search(&self, mark: u32, is_it: impl Fn(u32) -> bool) -> Option<(Spot, u32)> {
         let number = self.shard(mark);
         let shard = self.shards.get(number)?;
@@ -332,7 +331,7 @@ impl Hot {
         (u64::from(mark) << self.bits >> 32) as usize
     }
 
-    /// An entry and what is behind it in its segment.
+    /// The bytes from an entry to the end of its segment.
     fn at(&self, unit: u32) -> Option<&[u8]> {
         self.segments.get((unit / SEGMENT_UNITS) as usize)?.get((unit % SEGMENT_UNITS) as usize * UNIT..)
     }
@@ -346,7 +345,7 @@ impl Hot {
         self.len -= 1;
     }
 
-    /// Keeps an entry that is not here.
+    /// Adds an entry that is not cached.
     fn insert(&mut self, mark: u32, key: &[u8], value: &[u8]) {
         let bytes = HEAD + key.len() + value.len();
         let units = bytes.div_ceil(UNIT);
@@ -368,7 +367,7 @@ impl Hot {
         self.len += 1;
     }
 
-    /// Room for so many bytes behind the last entry, and for one more in a shard of the index, which is never full.
+    /// Frees space for so many bytes behind the last entry, and for a slot in a shard of the index, which is never full.
     fn make_room(&mut self, shard: usize, bytes: usize) -> bool {
         if self.most == 0 {
             return false;
@@ -391,7 +390,7 @@ impl Hot {
         true
     }
 
-    /// Makes a shard larger if it is full and may be.
+    /// Enlarges a shard if it is full and below its limit.
     fn grow(&mut self, shard: usize) {
         let (now, bits) = (self.shards[shard].places.len(), self.bits);
         if self.shards[shard].is_full() && now < self.shard_most {
@@ -408,7 +407,7 @@ impl Hot {
         self.end = 0;
     }
 
-    /// Keeps what was read of this segment, unless nothing is spared any more.
+    /// Sweeps this segment, keeping the read entries if `spares` is set.
     fn go_through(&mut self, spares: bool) {
         let first = self.segment as u32 * SEGMENT_UNITS;
         let (mut from, mut to) = (0, 0);
@@ -434,7 +433,7 @@ impl Hot {
         self.end = to;
     }
 
-    /// Every entry is in the index once, and nothing else is.
+    /// Checks that every entry is in the index once, and nothing else is.
     #[cfg(test)]
     pub fn check(&self) {
         let mut found = 0;
@@ -481,7 +480,7 @@ mod tests {
         found.map(|_| out)
     }
 
-    /// Missed as often as it takes.
+    /// Misses an entry as often as it takes to be cached.
     fn keep(hot: &mut Hot, key: &[u8], value: &[u8]) {
         (0..2).for_each(|_| {
             if hot.find(key).is_none() {
@@ -546,7 +545,7 @@ mod tests {
         }
     }
 
-    /// Whatever is here is what was written last; and memory stays within its bounds.
+    /// A cached entry is always the last one written; and memory stays within its bounds.
     #[test]
     fn a_map_agrees() {
         for (seed, capacity) in [(1, 80 << 10), (2, 200 << 10), (3, 1 << 20)] {
@@ -598,7 +597,7 @@ mod tests {
         assert!(most > SEGMENT / PER_PLACE / 2 && most < SEGMENT / PER_PLACE, "{most}");
     }
 
-    /// Memory follows what is there, however much there might be; what is written is kept, too, as long as nothing has to go for it.
+    /// Memory follows the number of entries, whatever the limit; written entries are cached, too, as long as they displace none.
     #[test]
     fn the_index_grows_with_what_is_here() {
         let mut hot = Hot::new(1 << 40);
@@ -640,7 +639,7 @@ mod tests {
         }
         let kept = (0..500).filter(|n| get(&mut hot, &key(*n)).is_some()).count();
         assert_eq!(kept, 500);
-        // What is missed once displaces nothing.
+        // An entry that is missed once displaces nothing.
         let before = hot.len();
         (100_000..200_000).for_each(|n| hot.missed(&key(n), &value));
         assert!(hot.len() <= before + 10, "{} after {before}", hot.len());

@@ -1,7 +1,7 @@
-//! Whole values and whole keyspaces: putting them in, and reading them at a moment.
+//! Loading whole values, and reading whole keyspaces at one moment.
 //!
-//! An [`Image`] is a keyspace over a snapshot of the engine: nothing is written in it, and it may be read in any thread while the keyspace
-//! that it was taken from goes on. It has to go before that one is closed.
+//! An [`Image`] is a keyspace over a snapshot of the engine: it is read-only, and any thread may read it while the original keyspace goes
+//! on. It must be dropped before the original is closed.
 
 use super::entry::{Head, Kind};
 use super::error::Result;
@@ -22,12 +22,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// For reading.
+    /// The keyspace, for reading.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
 
-    /// With keys that have ended and were not removed: for what goes on from there, and removes them by name.
+    /// Includes keys whose deadline has passed and that were not removed, for readers that remove them by name later.
     pub fn with_ended(mut self) -> Image {
         self.keyspace.keep_ended(true);
         self
@@ -45,7 +45,7 @@ impl Keyspace {
         Image { keyspace }
     }
 
-    /// Shows `visit` all keys of a database that have not ended, in no order, until it breaks.
+    /// Shows `visit` all keys of a database whose deadline has not passed, in no order, until it breaks.
     pub fn walk_keys(&self, db: usize, visit: &mut VisitKey) -> Result<()> {
         let mut damage = Ok(());
         self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), 0), Direction::Forward, &mut |place, entry| {
@@ -62,18 +62,18 @@ impl Keyspace {
         damage
     }
 
-    /// While this is on, keys stay whatever their deadline says: what was written when they were alive is being done again.
+    /// While this is on, keys stay whatever their deadline: commands are repeated that ran when the keys were alive.
     pub fn keep_ended(&mut self, keeps: bool) {
         self.keeps_ended = keeps;
         self.first_due = 0;
     }
 
-    /// A key with this deadline would be gone at once.
+    /// Whether a key with this deadline would be removed at once.
     pub fn is_over(&self, deadline: u64) -> bool {
         deadline <= self.now && !self.keeps_ended
     }
 
-    /// Begins a new collection, which takes the place of what the key holds when the edit is finished.
+    /// Begins a new collection, which replaces the value of the key when the edit is finished.
     pub fn replace<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind, deadline: Option<u64>) -> Result<Edit<'k>> {
         let old = self.find(db, key)?;
         let mut head = self.begin(kind);
@@ -81,7 +81,7 @@ impl Keyspace {
         Ok(Edit { db, key, old, head })
     }
 
-    /// Writes what has become of a collection so far: it can be committed, and the edit goes on.
+    /// Writes the collection as it is so far: it can be committed, and the edit goes on.
     pub fn keep(&mut self, edit: &mut Edit) {
         self.finish(edit);
         edit.old = Some(*edit.head);
@@ -90,7 +90,7 @@ impl Keyspace {
         }
     }
 
-    /// Takes back all of this turn that was done to a collection that [`Keyspace::replace`] has begun: the key holds what it held.
+    /// Withdraws all writes of this turn to a collection that [`Keyspace::replace`] has begun: the key keeps its old value.
     pub fn abandon(&mut self, edit: &Edit) {
         if edit.head.id != 0 {
             self.turn.forget(Room::Elements, &layout::elements(edit.head.id));

@@ -1,8 +1,8 @@
 //! The elements of a small collection as one string of bytes, which lies in its key's entry.
 //!
-//! An element is a name, with its length as a varint before it; a field of a hash has its value behind it in the same form, a member of a
-//! sorted set its score, 8 bytes, as [`layout::score_order`](super::layout::score_order) has it. The order is Redis's: fields of a hash,
-//! members of a set and items of a list as they were added, members of a sorted set by score and name, and a set of integers ascending.
+//! An element is a name, with its length as a varint before it; a field of a hash adds its value in this form, a member of a sorted set its
+//! score, 8 bytes, as in [`layout::score_order`](super::layout::score_order). The order is Redis's: fields of a hash, members of a set and
+//! items of a list in order of addition, members of a sorted set by score and name, and a set of integers ascending.
 //!
 //! Bytes from the medium may be damaged: each element is checked as it is read.
 
@@ -19,13 +19,13 @@ const DAMAGED: Error = Error::Damaged("the elements in its entry");
 /// Bytes of a score.
 const SCORE: usize = 8;
 
-/// An element and where it lies.
+/// An element and its range of bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Element<'b> {
     at: usize,
     end: usize,
     pub name: &'b [u8],
-    /// Nothing, but in hashes and sorted sets.
+    /// Value or score; empty except in hashes and sorted sets.
     pub value: &'b [u8],
 }
 
@@ -65,7 +65,7 @@ impl<'b> Elements<'b> {
     }
 }
 
-/// A question about an element.
+/// A condition on an element.
 type Test<'a> = dyn Fn(&Element) -> bool + 'a;
 
 /// Result of a search for a member: the member, or where it belongs.
@@ -74,7 +74,7 @@ enum Spot<'b> {
     Behind(usize),
 }
 
-/// The order of integers that [`parse_integer`](crate::number::parse_integer) reads, by their digits.
+/// Orders integers, as [`parse_integer`](crate::number::parse_integer) reads them, by their digits.
 fn integer_order(a: &[u8], b: &[u8]) -> Ordering {
     let by_digits = |a: &[u8], b: &[u8]| a.len().cmp(&b.len()).then_with(|| a.cmp(b));
     match (a.first() == Some(&b'-'), b.first() == Some(&b'-')) {
@@ -84,55 +84,55 @@ fn integer_order(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// Orders names as a set of integers does.
+/// Sorts names in the order of a set of integers.
 pub fn sort_integers<N: AsRef<[u8]>>(names: &mut [N]) {
     names.sort_unstable_by(|a, b| integer_order(a.as_ref(), b.as_ref()));
 }
 
-/// The elements of a small collection, and what was done to them since they were read.
+/// The elements of a small collection, and the changes since they were read.
 #[derive(Debug, Clone)]
 pub(super) struct Inline {
     kind: Kind,
     is_ascending: bool,
     body: Vec<u8>,
     is_changed: bool,
-    /// The changes since the elements were read ([`put_splice`]); `None`: it takes less to write them all.
+    /// Changes since the elements were read ([`put_splice`]); `None`: writing all elements takes less.
     splices: Option<Vec<u8>>,
 }
 
 impl Inline {
-    /// Without elements.
+    /// A collection without elements.
     pub fn new(kind: Kind, form: Form) -> Inline {
         Inline { kind, is_ascending: form == Form::Integers, body: Vec::new(), is_changed: false, splices: None }
     }
 
-    /// With the elements that [`Inline::body`] gave.
+    /// A collection with the elements of an [`Inline::body`].
     pub fn read(kind: Kind, form: Form, body: &[u8]) -> Inline {
         let splices = (body.len() >= DELTAS_FROM).then(Vec::new);
         Inline { body: body.to_vec(), splices, ..Inline::new(kind, form) }
     }
 
-    /// The bytes that are kept.
+    /// The encoded elements.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Elements were added, removed or changed.
+    /// Whether elements were added, removed or changed.
     pub fn is_changed(&self) -> bool {
         self.is_changed
     }
 
-    /// The changes of the bytes that were read, if they are known ([`put_splice`]).
+    /// Changes since the elements were read, if they are known ([`put_splice`]).
     pub fn splices(&self) -> Option<&[u8]> {
         self.splices.as_deref()
     }
 
-    /// The bytes are in the entry now.
+    /// Notes that the elements were written to the entry.
     pub fn was_written(&mut self) {
         (self.is_changed, self.splices) = (false, Some(Vec::new()));
     }
 
-    /// Ascending no more: what is added comes last.
+    /// Gives up the ascending order: new elements come last.
     pub fn forget_order(&mut self) {
         self.is_ascending = false;
     }
@@ -186,7 +186,7 @@ impl Inline {
         visit: &mut Visit,
     ) -> Result<()> {
         let mut all = self.all()?;
-        // Redis looks at both ends first, which matters where names are not in the order of the members.
+        // Redis looks at both ends first, which matters where the order of members is not that of names.
         let has_any = all.last().is_some_and(|last| !is_before(last.score(), last.name))
             && all.first().is_some_and(|first| is_up_to_end(first.score(), first.name));
         if !has_any {
@@ -211,7 +211,7 @@ impl Inline {
         Ok(())
     }
 
-    /// How many elements come before the one of this name.
+    /// Number of elements before the one of this name.
     pub fn position(&self, name: &[u8]) -> Result<Option<u64>> {
         let (mut before, mut elements) = (0, self.elements());
         while let Some(element) = elements.next()? {
@@ -232,7 +232,7 @@ impl Inline {
         Ok(all)
     }
 
-    /// The element that so many others come before.
+    /// The element at a position.
     pub fn at(&self, position: u64) -> Result<Option<Element<'_>>> {
         let mut elements = self.elements();
         for _ in 0..position {
@@ -264,7 +264,7 @@ impl Inline {
         Ok(Spot::Behind(self.body.len()))
     }
 
-    /// Puts bytes in the place of others: all changes are made of it.
+    /// Replaces a range of bytes; every change consists of such steps.
     fn splice(&mut self, range: Range<usize>, new: &[u8]) {
         self.is_changed = true;
         if let Some(splices) = &mut self.splices {
@@ -276,7 +276,7 @@ impl Inline {
         self.body.splice(range, new.iter().copied());
     }
 
-    /// The bytes of an element.
+    /// Encodes an element.
     fn element(&self, name: &[u8], value: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(2 * varint_len(u64::MAX) + name.len() + value.len());
         put_bytes(&mut out, name);
@@ -287,8 +287,8 @@ impl Inline {
         out
     }
 
-    /// Adds a member, or a field with its value, or gives a field another value, whose place stays; false: it was there. `None`: it is not
-    /// there, and `may_add` is false.
+    /// Adds a member, or a field with its value, or changes the value of a field, which keeps its position; false: it existed. `None`: it
+    /// does not exist, and `may_add` is false.
     pub fn set(&mut self, name: &[u8], value: &[u8], may_add: bool) -> Result<Option<bool>> {
         let (range, is_new) = match self.spot(name)? {
             Spot::Here(element) if element.value == value => return Ok(Some(false)),
@@ -308,8 +308,7 @@ impl Inline {
         Ok(true)
     }
 
-    /// Adds a member of a sorted set, or gives it another score; gives the score that it had. `None`: it is not there, and `may_add` is
-    /// false.
+    /// Adds a member of a sorted set, or changes its score; returns the old score. `None`: it does not exist, and `may_add` is false.
     pub fn set_score(&mut self, name: &[u8], score: u64, may_add: bool) -> Result<Option<Option<u64>>> {
         let (mut old, mut target) = (None, self.body.len());
         let mut elements = self.elements();
@@ -345,7 +344,7 @@ impl Inline {
         self.splice(at..at, &new);
     }
 
-    /// Removes so many items at an end of a list that has `count`, and gives them, the outermost first.
+    /// Removes at most `most` items at an end of a list that has `count`, and returns them, the outermost first.
     pub fn pop(&mut self, side: Side, most: u64, count: u64) -> Result<Vec<Vec<u8>>> {
         let (skip, most) = if side == Side::Left { (0, most) } else { (count.saturating_sub(most), u64::MAX) };
         let (mut popped, mut range) = (Vec::new(), 0..0);
@@ -390,7 +389,7 @@ impl Inline {
         Ok(true)
     }
 
-    /// Removes items equal to one: so many of the first ones, or of the last ones if `from_right`. Says how many.
+    /// Removes items equal to `item`, at most `most`: the first ones, or the last ones if `from_right`. Returns their number.
     pub fn remove_items(&mut self, item: &[u8], most: u64, from_right: bool) -> Result<u64> {
         let mut found: Vec<Range<usize>> = self.all()?.iter().filter(|element| element.name == item).map(Element::range).collect();
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(found.len());
@@ -399,7 +398,7 @@ impl Inline {
         } else {
             found.truncate(most);
         }
-        // From behind, so that what is before stays where it is.
+        // From the end, so that the items before stay in place.
         found.into_iter().rev().for_each(|range| self.splice(range, b""));
         Ok(most as u64)
     }
@@ -533,7 +532,7 @@ mod tests {
         }
     }
 
-    /// The splices of the bytes that were read do to an entry with these bytes what was done to the elements.
+    /// Checks that the splices turn the bytes that were read into the present ones.
     fn check_splices(inline: &Inline, before: &[u8]) {
         let head = |body: &[u8]| Head { form: Form::Inline, ..Head::collection(Kind::Hash, 0) }.encode(body);
         if let Some(splices) = inline.splices() {
@@ -617,7 +616,7 @@ mod tests {
         assert_eq!(names, expected);
     }
 
-    /// Whatever the bytes are, they are read, or it is said that they cannot be.
+    /// Any bytes are either read or reported as damaged.
     #[test]
     fn damage_is_noticed() {
         let mut random = Random(5);

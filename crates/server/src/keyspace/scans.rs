@@ -95,7 +95,7 @@ impl Keyspace {
             let Some(place) = stop else { return Ok(next) };
             match (sort.split)(&place).map(|(hash, _)| hash >> REST).filter(|at| *at > last) {
                 Some(at) => return Ok(at),
-                // A cursor for this position would lead back to the begin of the step.
+                // A cursor for this position would show elements of this step again.
                 None => from = place,
             }
         }

@@ -60,7 +60,7 @@ pub fn encode_fields(pairs: &[&[u8]]) -> Vec<u8> {
 pub fn fields(entry: &[u8]) -> Result<Vec<&[u8]>> {
     let read = || {
         let mut from = Decoder::new(entry);
-        // Each text takes a byte at least, so the number that is checked against the remaining bytes bounds the memory.
+        // Each text takes a byte at least: a number that fits the remaining bytes takes no more memory than they allow.
         let texts = from.length()?.checked_mul(2)?;
         let all: Vec<&[u8]> = (0..texts).map(|_| from.prefixed()).collect::<Option<_>>()?;
         from.is_empty().then_some(all)

@@ -188,8 +188,8 @@ impl<'a> Listpack<'a> {
 /// Bytes before the entries of a ziplist.
 const ZIPLIST_HEADER: usize = 10;
 
-/// Layout: `bytes, 4 | offset of the last entry, 4 | entries, 2 | entry .. | 0xff`, an entry being `length of the one before | encoding |
-/// bytes`.
+/// Layout: `bytes, 4 | offset of the last entry, 4 | entries, 2 | entry .. | 0xff`, an entry being
+/// `length of the one before | encoding | bytes`.
 #[derive(Debug)]
 pub(super) struct Ziplist<'a> {
     rest: &'a [u8],

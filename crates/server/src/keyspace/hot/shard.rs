@@ -15,7 +15,7 @@ pub(super) fn unit_of(place: Place) -> u32 {
     (place as u32).wrapping_sub(1)
 }
 
-/// A part of the index. Open addressing: an entry lies at the place that its mark says, or behind it without a gap.
+/// A part of the index. Open addressing: an entry is in the slot of its mark, or behind it without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub places: Vec<Place>,
@@ -23,7 +23,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// The place that a mark says; `bits` of it have chosen the shard.
+    /// The slot of a mark, whose first `bits` bits have chosen the shard.
     pub fn home(&self, mark: u32, bits: u32) -> usize {
         let rest = mark.checked_shl(bits).unwrap_or(0);
         ((u64::from(rest) * self.places.len() as u64) >> 32) as usize
@@ -46,14 +46,14 @@ impl Shard {
         self.len += 1;
     }
 
-    /// Gets so many places.
+    /// Enlarges the shard to so many slots.
     pub fn grow(&mut self, places: usize, bits: u32) {
         let old = std::mem::replace(&mut self.places, vec![0; places]);
         self.len = 0;
         old.into_iter().filter(|place| *place != 0).for_each(|place| self.add(place, bits));
     }
 
-    /// Empties a place; what lies behind it moves up where it may.
+    /// Empties a slot; entries behind it move up where they may.
     pub fn unlink(&mut self, place: usize, bits: u32) {
         let (mut hole, mut at) = (place, self.behind(place));
         let count = self.places.len();
