@@ -117,7 +117,7 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         std::fs::File::open(folder)?.sync_all()
     };
     write().inspect_err(|_| {
-        // It may not be there.
+        // The file may not exist.
         let _ = std::fs::remove_file(beside);
     })
 }

@@ -222,7 +222,7 @@ impl Wide {
             return Self::round(high.is_negative, wide_high + wide_low, exponent, more);
         }
         if wide_high >= wide_low {
-            // What was dropped is taken away, too: one less and a little more.
+            // The dropped bits are subtracted, too: one less and a little more.
             let difference = wide_high - wide_low - u128::from(more);
             let is_negative = high.is_negative && difference != 0;
             Self::round(is_negative, difference, exponent, more)

@@ -43,7 +43,7 @@ impl Task {
         });
         if written.is_err() && !shared.lock().is_swapped {
             for file in [place.base(number), place.increment(number), format!("temp-{}", place.manifest())] {
-                // It may not even be there.
+                // The file may not even exist.
                 let _ = fs::remove_file(place.path(&file));
             }
         }

@@ -63,7 +63,7 @@ impl Files {
             }
             self.next_failure = Some(why.clone());
         } else if !is(&self.current) {
-            // It was given up, or a file that was current failed.
+            // The file was given up, or it is a current one that failed.
             return self.failure.clone().map_or(Ok(()), Err);
         }
         Err(self.failure.get_or_insert(why).clone())

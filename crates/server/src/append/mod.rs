@@ -424,7 +424,7 @@ impl AppendLog {
             drop(old);
             let cleaned = place.remove_before(number);
             let cleaned = cleaned.and_then(|()| replace_manifest(&place.directory, &place.manifest(), &place.text(number)));
-            // What is left goes with the next base.
+            // Files that are left are removed with the next base.
             cleaned.map(|()| 0).map_err(|error| error.to_string())
         });
     }

@@ -45,7 +45,7 @@ impl Keyspace {
         self.trace_key(db, key, change);
     }
 
-    /// Notes a change of a key, and tells everybody who wants to know.
+    /// Notes a change of a key, and tells the clients that watch or wait for it.
     pub(super) fn changed(&mut self, db: usize, key: &[u8], change: Change) {
         self.note(db, key, change);
         self.touch(db, key);

@@ -91,7 +91,7 @@ impl Keyspace {
     pub(super) fn complete(&mut self) -> Result<()> {
         if self.known.part == Some(Part::Start) {
             let part = self.turn.get_entry(&self.known.place, &mut self.entry, false)?;
-            // It was there a moment ago.
+            // The key was found a moment ago.
             part.ok_or(Error::Damaged("an entry that is known"))?;
             self.known.part = part;
         }

@@ -198,7 +198,7 @@ mod tests {
         keyspace.string(0, b"old").unwrap();
         assert_eq!(keyspace.take_needs(), 0);
         keyspace.commit(&WriteOptions::default()).unwrap();
-        // That something is not there, too.
+        // The absence of a key, too.
         keyspace.remove(0, b"old").unwrap();
         assert_eq!(keyspace.take_needs(), before + 2);
         keyspace.commit(&WriteOptions::default()).unwrap();

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(looks(&mut rest, &[idle; 5]), [false; 5], "nothing has changed");
         let large = [(200 * MIB, 130 * MIB, false), (200 * MIB, 130 * MIB, false), (200 * MIB + STILL, 130 * MIB, false)];
         assert_eq!(looks(&mut rest, &large), [false, false, true]);
-        // What that has given back is no change.
+        // The memory that this has returned is no change.
         let after = (150 * MIB, 130 * MIB, false);
         assert_eq!(looks(&mut rest, &[after; 5]), [false; 5]);
         // Memory that is free and not given back yet is resident as before.
@@ -114,7 +114,7 @@ mod tests {
         }
         assert_eq!(looks(&mut rest, &[(120 * MIB, 0, true); 5]), [false; 5]);
         assert_eq!(looks(&mut rest, &[(120 * MIB, 0, false); 3]), [false, true, false]);
-        // Of this much, an eighth is 15 MiB.
+        // Changes have to reach an eighth of the resident memory.
         assert_eq!(looks(&mut rest, &[(134 * MIB, 0, false); 5]), [false; 5]);
         assert_eq!(looks(&mut rest, &[(138 * MIB, 0, false); 4]), [false, false, true, false]);
     }

@@ -55,7 +55,7 @@ impl SaveThread {
     pub fn stop(&mut self) {
         self.stops.store(true, Ordering::Release);
         if let Some(thread) = self.running.take() {
-            // Nobody is left who would ask.
+            // Nobody needs the result any more.
             let _ = thread.join();
         }
     }

@@ -220,7 +220,7 @@ impl Encrypted {
         #[cfg(target_os = "linux")]
         {
             use std::os::{fd::AsFd, linux::net::TcpStreamExt};
-            // Where it cannot be done, the client waits.
+            // If this fails, the client waits.
             let socket = self.socket.as_fd().try_clone_to_owned().map(std::net::TcpStream::from);
             let _ = socket.and_then(|socket| socket.set_quickack(true));
         }
@@ -254,7 +254,7 @@ impl Encrypted {
 impl Drop for Encrypted {
     fn drop(&mut self) {
         self.tls.send_close_notify();
-        // It may be gone, or take nothing.
+        // The client may have disconnected, or take nothing.
         let _ = self.flush();
     }
 }

@@ -165,7 +165,7 @@ fn a_handshake_has_to_end_in_time() {
     driven.settle(4);
     socket.set_nonblocking(true).unwrap();
     while good.is_handshaking() {
-        // It would block where the server has to take its turn.
+        // This fails with `WouldBlock` where the server has to go on first.
         let _ = good.complete_io(&mut socket);
         driven.settle(4);
     }

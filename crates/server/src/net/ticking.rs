@@ -132,7 +132,7 @@ impl SyncThread {
     pub fn stop(&mut self) {
         self.orders.take();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // The thread has no result.
             let _ = thread.join();
         }
     }

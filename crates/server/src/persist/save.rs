@@ -272,7 +272,7 @@ pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents
         Ok(keys)
     });
     if result.is_err() {
-        // It may not even be there.
+        // The file may not even exist.
         let _ = fs::remove_file(&temporary);
     }
     result

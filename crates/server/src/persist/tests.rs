@@ -64,7 +64,7 @@ fn streams_with_anything_in_them() {
     for _ in 0..1000 {
         let mut wrong = good.clone();
         for _ in 0..=random.below(2) {
-            // What is behind the entries is the smaller part.
+            // The part behind the entries is the smaller one.
             let at = if random.below(3) == 0 { random.below(wrong.len()) } else { wrong.len() - 1 - random.below(300) };
             wrong[at] = if random.below(2) == 0 { random.below(256) as u8 } else { wrong[at] ^ 1 << random.below(8) };
         }

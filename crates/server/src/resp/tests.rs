@@ -203,7 +203,7 @@ fn requests_are_seen_ahead_as_they_are() {
     assert!((0..three.len()).all(|end| Coming::of(&three[..end]).next().is_none()));
     let long = request(&[b"get", &[b'k'; 1025]]);
     assert!(Coming::of(&long).next().is_none() && whole(&long).0.len() == 1);
-    // What takes long to go through is left to the parser.
+    // Requests that take long to go through are left to the parser.
     assert!(Coming::of(&request(&[&b"x"[..]; 17])).next().is_none() && Coming::of(&request(&[&b"x"[..]])).next().is_none());
     for hostile in ["*2\r\n$9999999999\r\n", "*2\r\n$-1\r\n", "*-2\r\n", "*99999999999999999999\r\n", "*2\r", "*2\r\n$1\rab$1\r\nk\r\n"] {
         assert!(Coming::of(hostile.as_bytes()).next().is_none(), "{hostile}");

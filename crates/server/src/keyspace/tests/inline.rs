@@ -194,7 +194,7 @@ fn a_change_of_a_large_entry_writes_little() {
     }
     commit(&mut keyspace);
     assert!(logged(&keyspace) < before + 200_000, "{} bytes for 500 changes of some 50 bytes in 12 KiB", logged(&keyspace) - before);
-    // What a turn has written whole is not written in part.
+    // An entry that a turn has written whole is not written in part.
     keyspace.remove(0, b"h").unwrap();
     add(&mut keyspace, b"h", Kind::Hash, &"name ".repeat(2).trim_end().repeat(40));
     add(&mut keyspace, b"h", Kind::Hash, "last");

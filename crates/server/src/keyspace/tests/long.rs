@@ -275,6 +275,6 @@ fn tables_that_huge_strings_share_go_with_the_last_of_them() {
     keyspace.db().flush().unwrap();
     keyspace.db().wait_for_compactions().unwrap();
     let after = tables(&keyspace);
-    // What remains are the tombstones, and keys.
+    // Only the tombstones and keys remain.
     assert!(after < before / 10, "{before} bytes, then {after}");
 }

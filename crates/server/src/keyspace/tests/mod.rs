@@ -287,7 +287,7 @@ fn deadlines_are_not_looked_at_before_the_first_one() {
     // The first look finds out which is the first one.
     assert_eq!(looks(&mut keyspace, 0, 100), (vec![], 2));
     assert_eq!(looks(&mut keyspace, 100, 200), (vec![101], 2));
-    // What is taken back has to be found again, and what comes before all others as well.
+    // A deadline whose removal was dropped has to be found again, and one before all others as well.
     keyspace.discard();
     assert_eq!(looks(&mut keyspace, 200, 250), (vec![200, 201], 4));
     keyspace.set_string(0, b"d", b"1", Some(now + 260)).unwrap();
@@ -479,7 +479,7 @@ fn scans_end_among_what_was_removed_and_go_on_from_there() {
             if cursor == 0 {
                 break;
             }
-            // What is written in front of the place at which the last one stopped must not be lost, nor be shown again.
+            // Writes before the place at which the last walk stopped must not be lost, nor be shown again.
             keyspace.set_string(0, b"set", b"", None).unwrap();
             keyspace.discard();
         }

@@ -157,7 +157,7 @@ fn random_commands_do_what_a_map_does() {
                     keyspace.close().unwrap();
                     keyspace = open(&store, seed + 1);
                     keyspace.set_now(now);
-                    // What is inline may be too large for that by now, and the other way round.
+                    // Inline collections may be too large for that by now, and others small enough.
                     keyspace.set_thresholds(few(random.below(8) as u64));
                 }
                 2..5 => commit(&mut keyspace),

@@ -84,7 +84,7 @@ fn check(keyspace: &mut Keyspace, model: &Model, random: &mut Random) {
             assert!(part.starts_with(&walked) && walked.len() >= part.len().min(least), "{key:?} {from} {to}");
         }
         assert_eq!(get(keyspace, key).as_ref(), value, "{key:?}");
-        // What is joined is found again.
+        // A string joined from its pieces is found again.
         assert_eq!((get(keyspace, key).as_ref(), keyspace.string_length(0, key).unwrap()), (value, length));
     }
 }
@@ -127,7 +127,7 @@ fn a_long_string_takes_what_was_written_to_it() {
     commit(&mut keyspace);
     keyspace.string_length(0, b"sparse").unwrap();
     assert_eq!(&*keyspace.string_part((400 << 20) - 1, u64::MAX).unwrap(), b"\0x");
-    // What becomes zeros goes, and what is one change more of them costs nothing.
+    // A piece that becomes zeros is removed, and another write of zeros costs nothing.
     write(&mut keyspace, b"sparse", 400 << 20, b"\0");
     write(&mut keyspace, b"sparse", 9, &[0; 5 * PIECE]);
     commit(&mut keyspace);
@@ -163,7 +163,7 @@ fn a_string_lies_in_pieces_from_a_length_on() {
         write(&mut keyspace, b"a", length - 1, b"x");
         assert_eq!(head(&mut keyspace, b"a").is_in_pieces(), is_in_pieces, "{length}");
     }
-    // What only looks changes nothing.
+    // A change that only reads changes nothing.
     keyspace.set_string(0, b"b", &[b'b'; 200], None).unwrap();
     commit(&mut keyspace);
     keyspace.change_string(0, b"b", |string| string.read(3, &mut [0; 4]).map(|()| false)).unwrap();

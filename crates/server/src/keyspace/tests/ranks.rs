@@ -63,7 +63,7 @@ fn change(keyspace: &mut Keyspace, model: &mut Model, key: &'static [u8], random
             (0..many).for_each(|n| put(keyspace, &mut edit, set, &member(random), last + n as f64));
         }
         1 | 2 => (0..many).for_each(|_| put(keyspace, &mut edit, set, &member(random), score(random, sort))),
-        // What lies beside each other.
+        // Neighbouring members.
         3 => {
             let from = random.below(all.len());
             for (_, member) in all.iter().skip(from).take(many) {
@@ -114,7 +114,7 @@ fn step(keyspace: &mut Keyspace, model: &mut Model, random: &mut Random) {
             keyspace.clear(0).unwrap();
             model.clear();
         }
-        // What is loaded from elsewhere takes the place of what was there, or does not.
+        // A loaded value replaces the old one, or is abandoned.
         6 => {
             let mut edit = keyspace.replace(0, key, Kind::SortedSet, None).unwrap();
             let mut set = Set::new();
@@ -286,7 +286,7 @@ fn ranks_are_near() {
     for n in (2900..4000).step_by(37) {
         assert!(passed(&mut keyspace, n) < 60, "{n}");
     }
-    // What has another number of members than is known is counted once more.
+    // A set whose number of members differs from its outline's is counted once more.
     let mut head = keyspace.find_collection(0, b"z").unwrap().unwrap();
     head.count = 4001;
     let before = keyspace.db().statistics().ticker(Ticker::NumberDbNext);
@@ -351,7 +351,7 @@ fn the_few_that_are_left_are_picked() {
         assert_eq!(keyspace.ranks.has(head.id, Order::Hashes), members < 500);
         keyspace.ranks.clear();
         check_near(&mut keyspace, &head);
-        // What comes before all others, and behind them.
+        // Members before all others, and behind them.
         for n in 5000..5000 + members.min(30) as u32 {
             keyspace.add_member(&mut edit, &n.to_be_bytes()).unwrap();
             left.insert(n);

@@ -76,7 +76,7 @@ fn claims_take_no_memory() {
         let error = Input::new(&[&claimed[..], b"abc"].concat()[..]).string(&mut out).unwrap_err();
         assert_eq!(matches!(error, Error::Ends { .. }), claim <= STRING_MAX, "{error}");
         assert!(out.capacity() < 4096, "{} bytes for a claim of {claim}", out.capacity());
-        // The same of a compressed string: first of what is there, then of what comes out.
+        // A compressed string with such a length: of its compressed bytes, then of the decoded ones.
         for packed in [[b"\xc3", &claimed[..], b"\x0f\x00x"].concat(), [b"\xc3\x02", &claimed[..], b"\x00x"].concat()] {
             let mut out = Vec::new();
             assert!(Input::new(&packed[..]).string(&mut out).is_err());

@@ -329,7 +329,7 @@ fn streams_that_contradict_their_entries_are_corrected() {
     let corrected = |what: &str| format!("Corrected(\"{what}\")");
     for (state, says, expected) in [
         (right, String::new(), is(5, 3, 3)),
-        // It follows from the entries.
+        // The first id follows from the entries.
         (StreamState { first: id(4), ..right }, String::new(), is(5, 3, 3)),
         (StreamState { length: 9, ..right }, corrected("the number of entries from 9 to 2"), is(5, 3, 3)),
         (StreamState { length: 0, ..right }, corrected("the number of entries from 0 to 2"), is(5, 3, 3)),

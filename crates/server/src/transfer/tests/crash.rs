@@ -246,7 +246,7 @@ fn flushes_and_swaps_are_all_or_nothing() {
         act(&mut watched.keyspace);
         watched.keyspace.commit(&WriteOptions::default()).unwrap();
         let after = everything(&watched.keyspace);
-        // What is compacted from here on has forgotten what was removed.
+        // Compactions from here on drop removed elements.
         watched.keyspace.syncer().sync().unwrap();
         watched.keyspace.db().flush().unwrap();
         let images = watched.end();

@@ -218,7 +218,7 @@ fn what_is_wrong_is_found_before_anything_is_written() {
         (long.end().unwrap(), "key s of database 0: ERR a member of a collection is longer"),
         (far.end().unwrap(), "database 16, and there are 16"),
         ([&good[..], &log(&["NOSUCH x"])].concat(), "at byte 27: the command 'NOSUCH' is not supported"),
-        // It would write a file.
+        // This command would write a file.
         ([&good[..], &log(&["SAVE"])].concat(), "at byte 27: the command 'SAVE' is none of a log"),
         ([&good[..], b"SET b 2\r\n"].concat(), "at byte 27: no command begins here"),
         ([&good[..], b"*1\r\n$x\r\n"].concat(), "at byte 27"),
