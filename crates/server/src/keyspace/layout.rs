@@ -109,6 +109,9 @@ pub fn check_key(key: &[u8]) -> Result<()> {
 }
 
 /// Refuses a member or field that the engine could not keep. Commands that add many members check all of them first.
+///
+/// # Errors
+/// [`Error::TooLong`].
 pub fn check_member(member: &[u8]) -> Result<()> {
     if member.len() > NAME_MAX { Err(Error::TooLong("a member of a collection")) } else { Ok(()) }
 }
