@@ -4,12 +4,12 @@
 use crate::source::{Source, ident, is_word, skip_blank, words, workspace};
 use std::collections::BTreeMap;
 
-/// Path of a file or folder below `crates`, without its ending, and its rank: ten times the number in the architecture, which leaves gaps.
-/// The longest entry that fits a file counts, so that files inherit the rank of their folder.
+/// Path below `crates` and its rank: ten times the number in the architecture, which leaves gaps. `NAME` stands for NAME.rs and all files in
+/// the folder NAME, `NAME.rs` for the file alone. The longest entry that fits a file counts, so that files inherit the rank of their folder.
 const RANKS: &[(&str, u32)] = &[
     ("storage/src/locked", 10),
     ("storage/src/random", 10),
-    ("storage/src/store/mod", 10),
+    ("storage/src/store.rs", 10),
     ("storage/src/store/error", 10),
     ("storage/src/store/hint", 10),
     ("storage/src/store/beneath", 10),
@@ -25,7 +25,7 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/place", 20),
     ("storage/src/store/backup", 20),
     ("storage/src/store/zoned", 20),
-    ("storage/src/zoned/mod", 10),
+    ("storage/src/zoned.rs", 10),
     ("storage/src/zoned/memory", 10),
     ("storage/src/zoned/sys", 10),
     ("storage/src/zoned", 20),
@@ -136,7 +136,10 @@ fn lookup<'a, T>(table: &'a [(&'a str, T)], place: &str) -> Option<&'a (&'a str,
 }
 
 fn lies_in(place: &str, entry: &str) -> bool {
-    place.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    match entry.strip_suffix(".rs") {
+        Some(file) => place == file,
+        None => place.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+    }
 }
 
 /// A path found in code: its segments and its position.
@@ -210,7 +213,7 @@ impl<'a> File<'a> {
         if module.iter().any(|name| name == "tests") {
             return None;
         }
-        module.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+        module.pop_if(|last| ["lib", "main"].contains(&last.as_str()));
         let code = &source.production;
         let mut names = BTreeMap::new();
         for at in words(code, "use").into_iter().filter(|at| code.get(skip_blank(code, at + 3)) != Some(&'<')) {
@@ -343,7 +346,7 @@ fn arrows_are_found() {
         let files = [
             ("crates/storage/src/lib.rs", "pub struct Store;"),
             ("crates/engine/src/lib.rs", "pub mod low; pub mod high; pub use high::Plain;"),
-            ("crates/engine/src/high/mod.rs", "mod plain;\npub use plain::{Plain, Other as Renamed};\n#[cfg(test)]\nmod helpers;"),
+            ("crates/engine/src/high.rs", "mod plain;\npub use plain::{Plain, Other as Renamed};\n#[cfg(test)]\nmod helpers;"),
             ("crates/engine/src/high/plain.rs", ""),
             ("crates/engine/src/high/helpers.rs", "use crate::top::Everything;"),
             ("crates/engine/src/low.rs", ""),
@@ -355,7 +358,7 @@ fn arrows_are_found() {
     let low = "crates/engine/src/low.rs";
     assert_eq!(
         check(low, "use crate::high::Thing;"),
-        ["crates/engine/src/low.rs:1: rank 3 imports crate::high::Thing (engine/src/high/mod) of rank 5"]
+        ["crates/engine/src/low.rs:1: rank 3 imports crate::high::Thing (engine/src/high) of rank 5"]
     );
     let three = check(low, "use super::{\n    high::Thing,\n    low,\n    high,\n};\nfn f() -> crate::high::Thing {}");
     let lines: Vec<&str> = three.iter().filter_map(|c| c.split(": ").next()).collect();

@@ -93,6 +93,9 @@ fn budgets(source: &Source, complaints: &mut Complaints) {
 }
 
 fn bans(source: &Source, complaints: &mut Complaints) {
+    if let Some(folder) = source.path.strip_suffix("/mod.rs") {
+        complaints.list.push(format!("{}: a module with others inside is {folder}.rs", source.path));
+    }
     for (i, line) in source.text.lines().enumerate() {
         let at = format!("{}:{}", source.path, i + 1);
         let columns = line.chars().count();
@@ -191,6 +194,7 @@ fn each_rule_can_fail() {
     assert_eq!(bad("fn f() { unsafe { x() } }"), ["bad.rs:1: unsafe code in a file that is not listed for it"]);
     assert_eq!(bad("#![deny(unsafe_code)]\n// unsafe\n"), [""; 0]);
     assert_eq!(check(&[Source::new(UNSAFE[0], "fn f() {}")], &[]).len(), 1, "a needless permission");
+    assert_eq!(check(&[Source::new("a/mod.rs", "")], &[]), ["a/mod.rs: a module with others inside is a.rs"]);
     assert_eq!(bad("/// What it is.\n"), ["bad.rs:1: a doc comment opens with \"What\"; name its subject"]);
     assert_eq!(bad("fn f();\n//! The same as before.\n").len(), 1);
     assert_eq!(bad("/// Whatever the table\n/// That holds.\n// What\n"), [""; 0]);

@@ -249,6 +249,6 @@ fn g<'a>(x: &'a str) { b'{'; br"\"; }
 
     #[test]
     fn the_workspace_is_found() {
-        assert!(workspace().iter().any(|source| source.path == "crates/cli/tests/source/mod.rs"));
+        assert!(workspace().iter().any(|source| source.path == "crates/cli/tests/source.rs"));
     }
 }
