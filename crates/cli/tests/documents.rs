@@ -50,7 +50,10 @@ fn tables_beside_db_bench_are_the_committed_ones() {
         assert!(output.status.success(), "{output:?}");
         let table = String::from_utf8(output.stdout).unwrap();
         let again = format!("scripts/compare --table docs/results/db_bench/{name}.json --into {COMPARED}");
-        assert!(text.contains(&format!("<!-- compared: {name} -->\n{table}<!-- end of compared -->")), "{COMPARED} shows other figures: {again}");
+        assert!(
+            text.contains(&format!("<!-- compared: {name} -->\n{table}<!-- end of compared -->")),
+            "{COMPARED} shows other figures: {again}"
+        );
         shown += 1;
     }
     assert_eq!(text.matches("<!-- compared: ").count(), shown);

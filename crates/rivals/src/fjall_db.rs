@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// (snapshot_tracker.rs, `close_raw`).
 const SNAPSHOTS_PER_LOOK: usize = 10_000;
 
-/// From so many memtables that wait for their flush, or runs in level 0, on a writer waits (keyspace/mod.rs, `local_backpressure`).
+/// From so many memtables that wait for their flush, or runs in level 0, on a writer waits (`local_backpressure`).
 const SEALED_TO_WAIT: usize = 4;
 /// See [`SEALED_TO_WAIT`].
 const RUNS_TO_WAIT: usize = 30;
