@@ -1,4 +1,4 @@
-//! What the fuzz targets share: seeds for an empty corpus, and the cutting of input into pieces.
+//! Seeds for an empty corpus and the cutting of input into pieces, for all fuzz targets.
 
 use std::path::Path;
 

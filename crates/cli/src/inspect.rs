@@ -25,7 +25,7 @@ pub struct InspectFlags {
     place: Where,
     #[command(subcommand)]
     view: Option<View>,
-    /// The same as the view `tiers`.
+    /// Print the view `tiers`.
     #[arg(long, global = true)]
     tiers: bool,
     /// Print JSON.
@@ -61,7 +61,7 @@ enum View {
     },
     /// The settings stored beside the data.
     Settings,
-    /// What lies below the files of a database on a zoned drive.
+    /// Zones and extents below the files of a database on a zoned drive.
     Zones,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Where {
     /// Directory of the database, or zoned:DRIVE for the volume on a zoned drive.
     path: Option<PathBuf>,
-    /// The same.
+    /// Another way to say PATH.
     #[arg(long)]
     store: Option<PathBuf>,
 }

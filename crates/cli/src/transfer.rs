@@ -45,7 +45,7 @@ pub struct ImportFlags {
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub struct ExportFlags {
-    /// What is to be written: it must not be there yet.
+    /// File or directory to write; it must not exist.
     path: PathBuf,
     /// Directory of the data. No server may be running there.
     #[arg(long, default_value = "sinter-data")]

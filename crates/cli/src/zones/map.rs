@@ -30,7 +30,7 @@ pub struct MapFlags {
     /// Text, a picture, a page with the picture and tables, or data; if nothing is said, what the name of the output ends in, or text.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The same as --format json.
+    /// Print data, as --format json does.
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// Write it to this file instead of stdout.

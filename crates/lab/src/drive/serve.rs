@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Exit code that the shell reports for a command that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// The whole of `<program> run`: reads a [`RunSpec`] as JSON from stdin, hands it to `run` (in which [`execute`](super::execute) is called
-/// with the engine of that name) and prints the [`RunRecord`] as one line of JSON to stdout. `engines` are the names that it serves.
+/// The whole of `<program> run`: reads a [`RunSpec`] as JSON from stdin, hands it to `run` (which calls [`execute`](fn@super::execute) with
+/// the engine of that name) and prints the [`RunRecord`] as one line of JSON to stdout. `engines` are the names that it serves.
 ///
 /// The exit code is 0 if a record was printed, also of a run that failed or was interrupted by SIGINT or SIGTERM; 2 for a spec that
 /// makes no sense, after one line on stderr; 1 if the record could not be printed.
