@@ -210,19 +210,38 @@ fn the_ratchet_only_tightens() {
     assert_eq!(check(&[], &[("gone.rs", 1)]).len(), 1);
 }
 
-/// A file of tests that no program includes would never run.
+/// Files of tests, as paths, that are neither a program of their crate's manifest nor a module of another file: they would never run.
+fn unreached(sources: &[Source], manifest: impl Fn(&str) -> String) -> Vec<&str> {
+    let is_reached = |source: &&Source| {
+        let Some((package, file)) = source.path.split_once("/tests/").filter(|(package, _)| !package.contains("/src")) else { return true };
+        let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+        let declared = format!("mod {};", name.trim_end_matches(".rs"));
+        let declares = |other: &Source| {
+            let Some(parent) = other.path.strip_prefix(package).and_then(|path| path.strip_prefix("/tests/")) else { return false };
+            let may = if folder.is_empty() {
+                !parent.contains('/')
+            } else {
+                parent == format!("{folder}.rs") || parent == format!("{folder}/main.rs")
+            };
+            may && other.text.lines().any(|line| line.trim_start().trim_start_matches("pub ") == declared)
+        };
+        let manifest = manifest(package);
+        let is_found = folder.is_empty() && !manifest.contains("autotests = false");
+        is_found || manifest.contains(&format!("\"tests/{file}\"")) || sources.iter().any(declares)
+    };
+    sources.iter().filter(|source| !is_reached(source)).map(|source| source.path.as_str()).collect()
+}
+
 #[test]
 fn every_file_of_tests_is_part_of_a_program() {
-    let sources = workspace();
-    for main in sources.iter().filter(|source| source.path.ends_with("/tests/main.rs")) {
-        let folder = main.path.trim_end_matches("main.rs");
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let manifest = std::fs::read_to_string(format!("{manifest}/{folder}../Cargo.toml")).unwrap_or_default();
-        for file in sources.iter().filter_map(|source| source.path.strip_prefix(folder)?.strip_suffix(".rs")) {
-            let named = file == "main" || file.contains('/') || main.text.contains(&format!("\nmod {file};"));
-            assert!(named || manifest.contains(&format!("\"tests/{file}.rs\"")), "{folder}{file}.rs is part of no program");
-        }
-    }
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let manifest = |package: &str| std::fs::read_to_string(format!("{root}/{package}/Cargo.toml")).unwrap_or_default();
+    assert_eq!(unreached(&workspace(), manifest), [""; 0]);
+    let sources = [("x/tests/main.rs", "mod a;\npub mod b;"), ("x/tests/a.rs", ""), ("x/tests/b.rs", "mod c;"), ("x/tests/b/c.rs", "")];
+    let lost = [("x/tests/d.rs", ""), ("x/tests/b/e.rs", ""), ("x/tests/g/main.rs", "mod h;"), ("y/tests/a.rs", "")];
+    let sources: Vec<Source> = sources.iter().chain(&lost).map(|(path, text)| Source::new(path, text)).collect();
+    let found = unreached(&sources, |_| "autotests = false\npath = \"tests/main.rs\"".to_owned());
+    assert_eq!(found, lost.map(|(path, _)| path));
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn what_is_freed_is_given_back_from_then_on() {
     assert!(after + 48 * MIB < before, "{before} bytes, then {after}");
     drop(std::hint::black_box(few));
     give_back_when_freed(128 << 10);
-    // A thread of its own has an arena of its own, that holds nothing yet.
+    // Another thread frees into the one heap.
     let kept = std::thread::scope(|scope| scope.spawn(kept).join().unwrap());
     assert!(kept < 4 * MIB, "{kept}");
 }

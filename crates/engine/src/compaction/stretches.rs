@@ -1,6 +1,6 @@
 //! Temperatures of a merge's outputs by key range, if they go by age: young data at some keys must not make outputs at other keys hot. So
 //! an output has the age of the newest input that meets it, in steps of the tables of the oldest input, which are most of what is written.
-//! It ends where the next step has another temperature.
+//! A stretch ends where the next step has another temperature.
 
 use super::Input;
 use crate::manifest::TableInfo;

@@ -19,7 +19,7 @@ const SLOW_NS: u64 = 15_000;
 /// Weight of one read in a mean.
 const WEIGHT: f64 = 1.0 / 64.0;
 /// Share of reads that wait from which on they wait often: prefetching one then costs less, at a microsecond of system call, than it saves.
-/// It ends only below `SELDOM`: in a batch that was prefetched, only the first read may wait.
+/// Prefetching ends only below `SELDOM`: in a batch that was prefetched, only the first read may wait.
 const OFTEN: f64 = 1.0 / 16.0;
 const SELDOM: f64 = 1.0 / 64.0;
 /// Number of the last reads that waited whose times are remembered.

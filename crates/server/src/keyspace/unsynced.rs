@@ -114,7 +114,7 @@ pub trait Beside: Send + Sync {
     /// Makes everything written to the log durable, and returns the number of the last commit in it.
     ///
     /// # Errors
-    /// It is not known which part of the log is durable.
+    /// A failed sync: any part of the log may be durable, or none.
     fn sync(&self) -> std::result::Result<u64, String>;
 }
 
