@@ -3,7 +3,7 @@
 use super::{commit, stored};
 use crate::keyspace::layout::{PIECE, Room};
 use crate::keyspace::long::{HUGE, TOMBSTONES, Tombstones};
-use crate::keyspace::{Error, Keyspace, LONG, Upload};
+use crate::keyspace::{Error, Keyspace, Kind, LONG, Side, Upload};
 use crate::testing::{Random, fresh, open};
 use sinter_storage::store::{CrashMode, MemoryStore};
 use std::sync::Arc;
@@ -242,6 +242,26 @@ fn tables_of_a_huge_string_go_with_it() {
         assert_eq!(get(&mut keyspace, b"k"), replaced.then(|| b"new".to_vec()));
         assert!(get(&mut keyspace, b"a") == Some(other.clone()) && get(&mut keyspace, b"z") == Some(other));
     }
+}
+
+#[test]
+fn tables_of_elements_go_with_all_keys() {
+    let mut keyspace = fresh();
+    for key in 0..1000u32 {
+        let mut edit = keyspace.edit(0, b"list", Kind::List).unwrap();
+        keyspace.push(&mut edit, Side::Right, &value(500, u64::from(key))).unwrap();
+        keyspace.finish(&edit);
+    }
+    commit(&mut keyspace);
+    compact(&keyspace);
+    let before = keyspace.db().stats().live_table_bytes;
+    keyspace.clear_all().unwrap();
+    commit(&mut keyspace);
+    keyspace.set_now(keyspace.now() + 60_000);
+    keyspace.flush_at_rest().unwrap();
+    keyspace.db().wait_for_compactions().unwrap();
+    let after = keyspace.db().stats().live_table_bytes;
+    assert!(after < before / 10, "{before} bytes, then {after}");
 }
 
 #[test]
