@@ -169,7 +169,7 @@ fn log_equals_appends(path: &Path) {
         &[MIB - 1, 2],
         &[15, 16, 17, 70_000, MIB + 5, 3],
         &[777; 3000],
-        &[100_000, 30, 200_000, 30, 30, 65_536, 65_535, 4097],
+        &[100_000, 30, 200_000, 30, 30, 262_144, 262_143, 65_536, 65_535, 4097],
     ];
     for (number, sizes) in (1..).zip(sizes) {
         let id = FileId::log(number);
@@ -182,7 +182,7 @@ fn log_equals_appends(path: &Path) {
             if i % 100 < 3 {
                 let bytes = fs::read(path.join(id.to_string())).unwrap();
                 assert!(bytes.starts_with(&all[..at]), "{sizes:?}, after append {i}");
-                assert!(bytes[at..].iter().all(|byte| *byte == 0) && bytes.len() <= at + 65536, "{sizes:?}, after append {i}");
+                assert!(bytes[at..].iter().all(|byte| *byte == 0) && bytes.len() <= at + 262_144, "{sizes:?}, after append {i}");
             }
             match i % 7 {
                 2 => file.sync().unwrap(),
@@ -222,7 +222,7 @@ fn zeros_ahead_of_a_log_are_as_many_as_its_syncs_allow() {
         loose = loose.max(length(FileId::log(2)) - files[1].len());
     }
     assert!(synced <= 4096, "{synced}");
-    assert!(loose <= 65536, "{loose}");
+    assert!(loose <= 262_144, "{loose}");
 }
 
 #[test]

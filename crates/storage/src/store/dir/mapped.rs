@@ -24,7 +24,7 @@ use std::sync::atomic::{Ordering, fence};
 const STEP_MIN: u64 = 4 << 10;
 
 /// Most bytes of zeros written at once.
-const STEP_MAX: u64 = 64 << 10;
+const STEP_MAX: u64 = 256 << 10;
 
 static ZEROS: [u8; STEP_MAX as usize] = [0; STEP_MAX as usize];
 

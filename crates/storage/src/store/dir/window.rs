@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
 /// Bytes of a window, a multiple of every page size in use. It counts as memory of the process while it is mapped.
-pub(super) const WINDOW: usize = 256 << 10;
+pub(super) const WINDOW: usize = 1 << 20;
 
 /// [`WINDOW`] bytes of a file, at a multiple of that.
 pub(super) struct Window {
