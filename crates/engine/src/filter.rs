@@ -17,6 +17,41 @@ pub struct Filter {
     lines: Box<[Line]>,
 }
 
+/// Hashes in one piece of [`Hashes`]: 64 KiB of them.
+const PIECE: usize = 8 << 10;
+
+/// Hashes of the keys that a filter is made of, in pieces. One vector would be copied each time it grows, and an allocator keeps the
+/// megabytes that it leaves behind.
+#[derive(Debug, Default)]
+pub struct Hashes {
+    pieces: Vec<Vec<u64>>,
+}
+
+impl Hashes {
+    /// Adds the hash of a key.
+    #[inline]
+    pub fn push(&mut self, hash: u64) {
+        match self.pieces.last_mut() {
+            Some(piece) if piece.len() < PIECE => piece.push(hash),
+            _ => {
+                let mut piece = Vec::with_capacity(PIECE);
+                piece.push(hash);
+                self.pieces.push(piece);
+            }
+        }
+    }
+
+    /// Number of hashes.
+    pub fn len(&self) -> usize {
+        self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len())
+    }
+
+    /// Returns whether there is no hash.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+}
+
 /// Probes at a number of bits per key: RocksDB's table for cache-local filters (`util/bloom_impl.h`, `FastLocalBloomImpl`), which has fewer
 /// probes than a standard filter would, because lines fill unevenly.
 fn probes(bits_per_key: f64) -> u32 {
@@ -49,18 +84,16 @@ impl Filter {
     }
 
     /// Appends the format for these key hashes: the number of probes (one byte), then the lines.
-    pub fn build(hashes: &[u64], bits_per_key: f64, out: &mut Vec<u8>) {
-        let mut lines = vec![Line([0; 8]); lines_for(hashes.len(), bits_per_key)];
+    pub fn build(hashes: &Hashes, bits_per_key: f64, out: &mut Vec<u8>) {
         let probes = probes(bits_per_key);
-        for &hash in hashes {
-            let at = line_of(hash, lines.len());
-            let words = &mut lines[at].0;
-            each_probe(hash, probes, |word, bit| words[word] |= bit);
-        }
-        out.reserve(1 + lines.len() * LINE_BYTES);
+        out.reserve(Filter::encoded_len(hashes.len(), bits_per_key));
         out.push(probes as u8);
-        for word in lines.iter().flat_map(|line| line.0) {
-            out.extend_from_slice(&word.to_le_bytes());
+        let start = out.len();
+        out.resize(start + lines_for(hashes.len(), bits_per_key) * LINE_BYTES, 0);
+        let lines = out[start..].as_chunks_mut::<LINE_BYTES>().0;
+        for &hash in hashes.pieces.iter().flatten() {
+            let words = lines[line_of(hash, lines.len())].as_chunks_mut::<8>().0;
+            each_probe(hash, probes, |word, bit| words[word] = (u64::from_le_bytes(words[word]) | bit).to_le_bytes());
         }
     }
 
@@ -115,13 +148,20 @@ mod tests {
         (0..n).map(|i| xxhash_rust::xxh3::xxh3_64(&(i ^ salt << 40).to_le_bytes())).collect()
     }
 
+    fn build(hashes: &[u64], bits_per_key: f64) -> Vec<u8> {
+        let (mut all, mut bytes) = (Hashes::default(), Vec::new());
+        hashes.iter().for_each(|hash| all.push(*hash));
+        assert_eq!((all.len(), all.is_empty()), (hashes.len(), hashes.is_empty()));
+        Filter::build(&all, bits_per_key, &mut bytes);
+        bytes
+    }
+
     #[test]
     fn no_false_negatives_and_the_expected_false_positives() {
         for (bits, worst) in [(1.0, 0.7), (4.0, 0.20), (10.0, 0.0125), (16.0, 0.002), (30.0, 0.0005), (100.0, 0.0002)] {
             for n in [1, 51, 52, 1000, 50_000] {
                 let keys = hashes(n, 0);
-                let mut bytes = Vec::new();
-                Filter::build(&keys, bits, &mut bytes);
+                let bytes = build(&keys, bits);
                 assert_eq!(bytes.len(), Filter::encoded_len(keys.len(), bits));
                 let filter = Filter::decode(&bytes).unwrap();
                 assert!(keys.iter().all(|h| filter.may_contain(*h)), "{bits} {n}");
@@ -135,8 +175,7 @@ mod tests {
 
     #[test]
     fn damaged_forms_are_refused() {
-        let mut bytes = Vec::new();
-        Filter::build(&hashes(100, 0), 10.0, &mut bytes);
+        let mut bytes = build(&hashes(100, 0), 10.0);
         assert!(Filter::decode(&[]).is_none());
         assert!(Filter::decode(&bytes[..1]).is_none());
         assert!(Filter::decode(&bytes[..bytes.len() - 1]).is_none());

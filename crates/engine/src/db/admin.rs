@@ -333,13 +333,16 @@ impl Inner {
     /// Waits until no job runs and none is needed.
     fn settle_down(&self) -> Result<()> {
         self.check_outside()?;
-        if self.inline() {
-            self.run_pending()?;
-            return self.check_undamaged(&self.shared.lock(), None);
-        }
-        self.shared.lock().settling += 1;
-        let result = self.settle_by_hand();
-        self.shared.lock().settling -= 1;
+        let result = if self.inline() {
+            self.run_pending().and_then(|()| self.check_undamaged(&self.shared.lock(), None))
+        } else {
+            self.shared.lock().settling += 1;
+            let result = self.settle_by_hand();
+            self.shared.lock().settling -= 1;
+            result
+        };
+        // Whoever waits has ended a load: no memtable needs the free memory soon.
+        self.pool.release();
         result
     }
 

@@ -445,6 +445,18 @@ fn nobody_waits_for_new_tables_to_be_opened() {
     db.close().unwrap();
 }
 
+/// Memory of memtables is kept for the next ones, until somebody waits for the end of a load.
+#[test]
+fn memory_of_memtables_is_given_back_after_a_load() {
+    let db = inline(Arc::new(MemoryStore::new()));
+    db.put(b"key", b"value").unwrap();
+    db.flush().unwrap();
+    assert!(db.inner.0.pool.free_bytes() > 0);
+    db.wait_for_compactions().unwrap();
+    assert_eq!(db.inner.0.pool.free_bytes(), 0);
+    db.close().unwrap();
+}
+
 /// Compactions are due all the time: what belongs elsewhere leaves the fast medium all the same.
 #[test]
 fn a_move_has_its_turn_although_compactions_are_due() {

@@ -18,7 +18,7 @@ use super::window::Window;
 use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::{Error, Result};
-use crate::filter::Filter;
+use crate::filter::{Filter, Hashes};
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo, Timed};
 use crate::placement::Drawing;
@@ -67,7 +67,7 @@ pub struct TableBuilder {
     window: Window,
     samples: Option<Samples>,
     /// Hash of each user key, for the filter.
-    hashes: Vec<u64>,
+    hashes: Hashes,
     last_trailer: u64,
     /// Last key of the last finished block, whose separator waits for the next key.
     last_key: Vec<u8>,
@@ -111,6 +111,13 @@ impl Out {
             self.flush()?;
         }
         Ok(length)
+    }
+
+    /// Appends the section that `encode` appends to a buffer; returns its length in the file, 0 if it is empty.
+    fn section(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<u64> {
+        let start = self.buffer.len();
+        encode(&mut self.buffer);
+        if self.buffer.len() == start { Ok(0) } else { self.seal(start, None) }
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -175,7 +182,7 @@ impl TableBuilder {
             index: IndexBuilder::default(),
             window: Window::new(compression),
             samples: (compression.codec == Codec::Zstd && compression.dictionary_bytes > 0).then(Samples::default),
-            hashes: Vec::new(),
+            hashes: Hashes::default(),
             last_trailer: 0,
             last_key: Vec::new(),
             smallest: Vec::new(),
@@ -387,16 +394,6 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Appends a section; its length in the file, 0 if it is empty.
-    fn write_section(&mut self, payload: &[u8]) -> Result<u64> {
-        if payload.is_empty() {
-            return Ok(0);
-        }
-        let start = self.out.buffer.len();
-        self.out.buffer.extend_from_slice(payload);
-        self.out.seal(start, None)
-    }
-
     /// Writes range tombstones, index, filter, properties and footer, and seals the file (durable; its name is not yet). `times` are the
     /// oldest and newest write time, unix seconds, 0 if unknown; they are narrowed by what is known of the entries' numbers. The range of
     /// the result covers the tombstones.
@@ -416,25 +413,17 @@ impl TableBuilder {
         self.complete_properties(tombstones, times);
 
         let mut sections = [0; 5];
-        let mut payload = Vec::new();
-        if !self.hashes.is_empty() {
-            Filter::build(&self.hashes, self.options.bloom_bits_per_key, &mut payload);
-        }
-        sections[Section::Filter as usize] = self.write_section(&payload)?;
-        payload.clear();
-        if self.properties.range_tombstones > 0 {
-            tombstones.encode(&mut payload);
-        }
-        sections[Section::RangeTombstones as usize] = self.write_section(&payload)?;
-        sections[Section::Dictionary as usize] = self.write_section(dictionary)?;
-        payload.clear();
-        self.index.finish(&mut payload);
-        sections[Section::Index as usize] = self.write_section(&payload)?;
-        payload.clear();
-        self.properties.encode(&mut payload);
-        sections[Section::Properties as usize] = self.write_section(&payload)?;
-
         let out = &mut self.out;
+        if !self.hashes.is_empty() {
+            sections[Section::Filter as usize] = out.section(|to| Filter::build(&self.hashes, self.options.bloom_bits_per_key, to))?;
+        }
+        if self.properties.range_tombstones > 0 {
+            sections[Section::RangeTombstones as usize] = out.section(|to| tombstones.encode(to))?;
+        }
+        sections[Section::Dictionary as usize] = out.section(|to| to.extend_from_slice(dictionary))?;
+        sections[Section::Index as usize] = out.section(|to| self.index.finish(to))?;
+        sections[Section::Properties as usize] = out.section(|to| self.properties.encode(to))?;
+
         let footer = Footer { db: out.db, number: self.id.number, data_end, sections, digest: out.digest };
         let (bytes, identity) = footer.encode(out.salt, out.position());
         out.buffer.extend_from_slice(&bytes);
