@@ -27,7 +27,7 @@ mod tiers;
 #[doc(hidden)]
 pub mod zoned;
 
-pub use beneath::{Beneath, ZonesNow};
+pub use beneath::{Beneath, ByLifetime, ZonesNow};
 pub use dir::DirStore;
 pub use error::{Result, StoreError};
 pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};

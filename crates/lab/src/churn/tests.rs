@@ -28,7 +28,7 @@ fn it_repeats_exactly_and_its_books_balance() {
     let (one, other) = (run(&churn, options).unwrap(), run(&churn, options).unwrap());
     assert_eq!((&one.figures, &one.map, &one.failure), (&other.figures, &other.map, &None));
     assert_eq!(one.puts, churn.puts);
-    let resets = one.figures.resets as f64 - one.figures.reset_unwritten as f64 / one.capacity as f64;
+    let resets = one.figures.resets.total() as f64 - one.figures.reset_unwritten as f64 / one.capacity as f64;
     let moved = one.figures.moved.total() as f64 / one.capacity as f64;
     assert!((resets - one.least_resets() - moved).abs() < 1e-6, "{resets} resets of full zones, {}", one.least_resets());
 }

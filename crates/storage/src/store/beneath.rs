@@ -1,5 +1,41 @@
 //! Figures of a store's medium below the files: bytes that a drive is written beside those of files, and why.
 
+use super::hint::Lifetime;
+
+/// Counts by expected lifetime.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ByLifetime([u64; Lifetime::ALL.len()]);
+
+impl ByLifetime {
+    /// Adds to the count of a lifetime.
+    pub fn add(&mut self, lifetime: Lifetime, count: u64) {
+        self.0[lifetime as usize] += count;
+    }
+
+    /// The count of a lifetime.
+    pub fn of(&self, lifetime: Lifetime) -> u64 {
+        self.0[lifetime as usize]
+    }
+
+    /// Sum of all counts.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The counts with their lifetimes.
+    pub fn lines(&self) -> impl Iterator<Item = (Lifetime, u64)> {
+        Lifetime::ALL.into_iter().zip(self.0)
+    }
+
+    /// The increase since an earlier moment.
+    #[must_use]
+    pub fn since(&self, earlier: &ByLifetime) -> ByLifetime {
+        let mut counts = *self;
+        counts.0.iter_mut().zip(earlier.0).for_each(|(now, before)| *now = now.saturating_sub(before));
+        counts
+    }
+}
+
 /// Figures of a store on zones since it was opened. Lengths are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,12 +58,21 @@ pub struct Beneath {
     pub resets: u64,
     /// Resets of zones of the metadata.
     pub metadata_resets: u64,
-    /// Resets of zones whose first file was a log.
+    /// Resets of zones for files, by the lifetime of the zone: that of the first file written into it while nothing in it lived.
+    pub resets_by_lifetime: ByLifetime,
+    /// Resets of zones into which a log was written since the zone's last reset; logs of an earlier opening count while they live.
     pub log_resets: u64,
     /// Unwritten capacity of zones for files when they were emptied.
     pub reset_unwritten: u64,
-    /// Zones that the collector emptied by moving their living files.
+    /// Zones that the collector emptied by moving their living files; a reset follows each.
     pub collected: u64,
+    /// `collected`, by the lifetime of the zone.
+    pub collected_by_lifetime: ByLifetime,
+    /// Dead bytes in zones that the collector emptied, by the lifetime of the files that they belonged to; without bytes that were dead
+    /// when the store was opened.
+    pub collected_dead: ByLifetime,
+    /// Tables that the collector moved, whole or the part in the zone that it emptied.
+    pub moved_tables: u64,
     /// Number of times that a writer waited for free space.
     pub waits: u64,
     /// Number of times that a file went to a zone that its policy would not have chosen.
@@ -103,9 +148,13 @@ impl Beneath {
             finishes: minus(|b| b.finishes),
             resets: minus(|b| b.resets),
             metadata_resets: minus(|b| b.metadata_resets),
+            resets_by_lifetime: self.resets_by_lifetime.since(&earlier.resets_by_lifetime),
             log_resets: minus(|b| b.log_resets),
             reset_unwritten: minus(|b| b.reset_unwritten),
             collected: minus(|b| b.collected),
+            collected_by_lifetime: self.collected_by_lifetime.since(&earlier.collected_by_lifetime),
+            collected_dead: self.collected_dead.since(&earlier.collected_dead),
+            moved_tables: minus(|b| b.moved_tables),
             waits: minus(|b| b.waits),
             fallbacks: minus(|b| b.fallbacks),
             failed: minus(|b| b.failed),
@@ -127,5 +176,12 @@ mod tests {
         let earlier = Beneath { files: 1, moved: 3, resets: 5, ..Beneath::default() };
         let since = now.since(&earlier);
         assert_eq!((since.files, since.moved, since.resets, since.device(), since.zones), (0, 5, 0, 59, zones));
+        let mut counts = ByLifetime::default();
+        counts.add(Lifetime::Short, 2);
+        let before = counts;
+        counts.add(Lifetime::Extreme, 5);
+        let grown = counts.since(&before);
+        assert_eq!([counts.of(Lifetime::Short), counts.total(), grown.of(Lifetime::Short), grown.total()], [2, 7, 0, 5]);
+        assert_eq!(counts.lines().last(), Some((Lifetime::Extreme, 5)));
     }
 }

@@ -100,6 +100,22 @@ pub enum Lifetime {
     Extreme,
 }
 
+impl Lifetime {
+    /// Every lifetime, the shortest first; nothing known stands before all.
+    pub const ALL: [Lifetime; 5] = [Lifetime::Unknown, Lifetime::Short, Lifetime::Medium, Lifetime::Long, Lifetime::Extreme];
+
+    /// The name used in statistics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lifetime::Unknown => "unknown",
+            Lifetime::Short => "short",
+            Lifetime::Medium => "medium",
+            Lifetime::Long => "long",
+            Lifetime::Extreme => "extreme",
+        }
+    }
+}
+
 /// Temperature of a file's contents, by which it gets a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Temperature {

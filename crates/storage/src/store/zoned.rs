@@ -134,6 +134,17 @@ fn lifetime(id: FileId, hint: &Hint) -> u8 {
     }
 }
 
+/// The lifetime of a kernel's number.
+fn of_number(number: u8) -> Lifetime {
+    match number {
+        2 => Lifetime::Short,
+        3 => Lifetime::Medium,
+        4 => Lifetime::Long,
+        5 => Lifetime::Extreme,
+        _ => Lifetime::Unknown,
+    }
+}
+
 /// A volume in use: closed when the store and the last of its appenders are gone, in whatever order.
 struct Session {
     volume: Arc<Volume>,
@@ -255,6 +266,12 @@ impl ZonedStore {
     /// Counters since the volume was opened.
     pub fn figures(&self) -> Figures {
         self.volume.figures()
+    }
+
+    /// Returns when deletions are durable, no dead zone waits for its reset, and the collector has nothing to do: what is counted then
+    /// does not depend on how far the thread has come.
+    pub fn settle(&self) -> Result<()> {
+        self.volume.rest()
     }
 
     /// Division of the bytes of the drive now.

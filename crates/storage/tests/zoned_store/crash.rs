@@ -150,7 +150,7 @@ impl World {
             self.with(id, |file| file.synced = file.bytes.len());
             self.sealed.insert(id);
         }
-        self.collected += self.store().figures().collected;
+        self.collected += self.store().figures().collected.total();
         self.store = None;
         self.store = Some(open(&self.drive, options));
     }
@@ -289,7 +289,7 @@ fn ring(seed: u64, options: Options, load: Load) {
     let figures = world.store().figures();
     assert_eq!(figures.failed_zones, 0, "the drive refused a write");
     judge(world.store(), &world.model.lock());
-    let collected = world.collected + figures.collected;
+    let collected = world.collected + figures.collected.total();
     println!("seed {seed}: {states} crash states, {figures:?}");
     assert!(wanted.is_some() || states > 2500, "only {states} crash states");
     assert!(wanted.is_some() || load.most == u64::MAX || collected > 10, "only {collected} zones collected");

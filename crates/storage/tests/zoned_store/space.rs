@@ -33,11 +33,14 @@ fn a_unit_is_a_zone() {
 fn assert_counted(store: &ZonedStore, drive: &Emulator, before: &sinter_storage::zoned::Activity) {
     let (figures, activity) = (store.figures(), drive.activity());
     assert_eq!(figures.device_total(), activity.written - before.written, "{figures:?}");
-    assert_eq!(figures.resets + figures.journal.resets, activity.resets - before.resets);
+    assert_eq!(figures.resets.total() + figures.journal.resets, activity.resets - before.resets);
     assert_eq!((figures.finishes, figures.finish_padding), (activity.finishes - before.finishes, activity.padded - before.padded));
     let (beneath, map) = (store.beneath().unwrap(), store.map().unwrap());
     assert_eq!(beneath.device(), activity.written + activity.padded - before.written - before.padded, "{beneath:?}");
     assert_eq!(beneath.resets, activity.resets - before.resets);
+    assert_eq!(beneath.resets_by_lifetime.total(), beneath.resets - beneath.metadata_resets);
+    assert_eq!(beneath.collected_by_lifetime.total(), beneath.collected);
+    assert!(beneath.log_resets <= beneath.resets - beneath.metadata_resets && beneath.moved_tables >= beneath.collected, "{beneath:?}");
     let now = beneath.zones;
     assert_eq!((now.used(), now.live, now.capacity), (map.used(), map.live(), map.capacity()));
     let unwritten = figures.reset_unwritten + figures.journal.resets * SMALL.zone_size - figures.journal.reset_bytes;
@@ -94,7 +97,7 @@ fn every_policy_lives_with_every_reset() {
                 allocation.name(),
                 reset.name(),
                 figures.moved.data,
-                figures.resets,
+                figures.resets.total(),
                 figures.reset_unwritten,
                 figures.finishes,
                 map.used(),
@@ -111,7 +114,7 @@ fn every_collector_keeps_a_crowded_volume_going() {
         let options = Options { collection, ..stepped(Allocation::Sinter, Reset::Sinter) };
         let store = churn(&drive(&SMALL, SMALL.zone_size), options, 80, 4);
         let store = store.unwrap_or_else(|error| panic!("{}: {error}", collection.name()));
-        assert!(store.figures().collected > 0, "{}: {:?}", collection.name(), store.figures());
+        assert!(store.figures().collected.total() > 0, "{}: {:?}", collection.name(), store.figures());
     }
 }
 
@@ -152,7 +155,7 @@ fn a_manifest_has_its_zones_to_itself() {
             }
             store.sync_names().unwrap();
         }
-        assert!(store.figures().collected > 0, "{}: the volume was never full", allocation.name());
+        assert!(store.figures().collected.total() > 0, "{}: the volume was never full", allocation.name());
         let map = store.map().unwrap();
         let shares = |files: &[(FileId, u64)]| files.len() > 1 && files.iter().any(|(id, _)| id.kind == FileKind::Manifest);
         let shared = map.zones.iter().filter(|zone| shares(&zone.files)).count();
@@ -203,7 +206,7 @@ fn a_full_volume_says_so_and_goes_on_when_there_is_room() {
         files.iter().step_by(2).for_each(|id| store.delete(*id).unwrap());
         let more = fill(&store, 100_000);
         assert!(more.len() * 3 > files.len(), "{} files after {} were deleted", more.len(), files.len() / 2);
-        assert!(store.figures().collected > 0);
+        assert!(store.figures().collected.total() > 0);
         let left: Vec<&FileId> = files.iter().skip(1).step_by(2).chain(&more).collect();
         left.iter().for_each(|id| assert_holds(&store, **id, 10_000));
         store.sync_names().unwrap();
@@ -269,7 +272,7 @@ fn lazily_reset_zones_are_filled_up_first() {
     let measure = |reset| {
         let store = churn(&drive(&SMALL, SMALL.zone_size), stepped(Allocation::Sinter, reset), 40, 5).unwrap();
         let figures = store.figures();
-        figures.reset_unwritten as f64 / (figures.resets * SMALL.zone_size) as f64
+        figures.reset_unwritten as f64 / (figures.resets.total() * SMALL.zone_size) as f64
     };
     let (eager, sinter) = (measure(Reset::Eager), measure(Reset::Sinter));
     assert!(sinter < eager / 2.0, "{sinter} of the capacity is lost at resets, {eager} eagerly");

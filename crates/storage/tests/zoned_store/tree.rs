@@ -164,8 +164,8 @@ fn table(zones: u32, max_active: Option<u32>, keys: Keys, entries: u32) {
                     share * 100.0,
                     figures.host_total() >> 10,
                     figures.moved.total() >> 10,
-                    figures.resets,
-                    100.0 - figures.reset_unwritten as f64 * 100.0 / ((figures.resets << 17) as f64),
+                    figures.resets.total(),
+                    100.0 - figures.reset_unwritten as f64 * 100.0 / ((figures.resets.total() << 17) as f64),
                     figures.finishes,
                     map.used(),
                     map.least(),
@@ -195,7 +195,7 @@ fn our_policies_move_less_and_lose_nothing_at_resets() {
     let theirs = stepped(Allocation::Sla { tokens: true }, Reset::Lzr);
     let roomy = run(ours, 150, Some(14), Keys::Uniform, 6000).unwrap();
     assert_eq!(roomy.figures.moved.total(), 0, "at {:.2}", roomy.share);
-    let lost = roomy.figures.reset_unwritten as f64 / (roomy.figures.resets << 17) as f64;
+    let lost = roomy.figures.reset_unwritten as f64 / (roomy.figures.resets.total() << 17) as f64;
     assert!(lost < 0.02, "{lost} of the capacity is lost at resets");
     let (ours, theirs) = (run(ours, 85, Some(14), Keys::Uniform, 6000).unwrap(), run(theirs, 85, Some(14), Keys::Uniform, 6000).unwrap());
     let (moved, by_theirs) = (ours.figures.moved.total(), theirs.figures.moved.total());

@@ -11,16 +11,21 @@ use super::figures::Written;
 use super::file::{Cell, Content, Piece, read};
 use super::format::Place;
 use super::volume::{Condition, Slot, State, Volume};
-use super::{Options, failed};
-use crate::store::{FileId, Result};
+use super::{Options, failed, of_number};
+use crate::store::{ByLifetime, FileId, Lifetime, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Bytes that are copied at once.
 const COPY: usize = 1 << 20;
 
 /// A zone is worth emptying if at least one byte in so many is dead.
 pub(super) const WORTH: u64 = 32;
+
+/// Interval at which a wait for the thread looks again.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Zones in which the same copy may fail before it is given up.
 const ATTEMPTS: u32 = 3;
@@ -137,6 +142,16 @@ impl State {
             .collect()
     }
 
+    /// Dead bytes in the zone, by the lifetime of the files that they belonged to.
+    fn dead_of(&self, zone: u32) -> ByLifetime {
+        let Some(slot) = self.zones.get(zone as usize) else { return ByLifetime::default() };
+        let mut living = ByLifetime::default();
+        for (id, bytes) in &slot.tenants {
+            living.add(self.names.get(id).map_or(Lifetime::Unknown, |cell| of_number(cell.about.lifetime)), *bytes);
+        }
+        slot.filled.since(&living)
+    }
+
     fn is_sealed(&self, cell: &Cell) -> bool {
         self.catalog.files.get(&cell.id).is_some_and(|record| record.place.sealed)
     }
@@ -169,14 +184,15 @@ impl Volume {
     /// Empties one zone; false if none is worth it, or its living bytes have nowhere to go.
     pub(super) fn collect(&self) -> Result<bool> {
         self.check_alive("collect")?;
-        let (zone, cells) = {
+        let (zone, cells, dead) = {
             let mut state = self.state.lock();
             let Some(zone) = self.options.collection.victim(&state.victims(), state.free_share()) else { return Ok(false) };
+            let dead = state.dead_of(zone);
             let Some(slot) = state.zones.get_mut(zone as usize) else { return Ok(false) };
             slot.busy = true;
             let tenants: Vec<FileId> = slot.tenants.keys().copied().collect();
             let cells: Vec<Arc<Cell>> = tenants.iter().filter_map(|id| state.names.get(id).cloned()).collect();
-            (zone, cells)
+            (zone, cells, dead)
         };
         let outcome = self.empty_zone(zone, &cells);
         let mut state = self.state.lock();
@@ -186,7 +202,10 @@ impl Volume {
             slot.stuck = outcome.as_ref().is_err_and(|error| !error.is_no_space());
         }
         if outcome.is_ok() {
-            state.figures.collected += 1;
+            let lifetime = state.catalog.zones.get(zone as usize).map_or(0, |note| note.lifetime);
+            state.figures.collected.add(of_number(lifetime), 1);
+            dead.lines().for_each(|(lifetime, bytes)| state.figures.collected_dead.add(lifetime, bytes));
+            state.figures.moved_tables += cells.len() as u64;
             state.due.push(zone);
             state.stir();
         }
@@ -251,6 +270,23 @@ impl Volume {
                 drop(state);
                 self.room.notify_all();
             }
+        }
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// Waits for everything that is due: by the thread, or done here where there is none.
+    pub(super) fn rest(&self) -> Result<()> {
+        self.commit_durably()?;
+        if !self.kept.load(Ordering::Acquire) {
+            return self.tidy();
+        }
+        let mut state = self.state.lock();
+        while state.zones.iter().any(|slot| slot.busy) || !state.due.is_empty() || state.wants_collection(&self.options) {
+            self.check_alive("settle")?;
+            self.work.notify_all();
+            self.room.wait_for(&mut state, LOOK);
         }
         Ok(())
     }
@@ -349,6 +385,72 @@ impl Target<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::zoned::{Allocation, Reset, VolumeId, ZonedStore};
+    use crate::store::{Cause, Hint, Store};
+    use crate::zoned::{Emulator, Geometry, ZonedDevice};
+
+    fn store(background: bool) -> ZonedStore {
+        let geometry = Geometry { block: 512, zones: 24, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
+        let device: Arc<dyn ZonedDevice> = Arc::new(Emulator::memory(geometry, 64 << 10).unwrap());
+        let (allocation, reset) = (Allocation::Zenfs { tokens: true }, Reset::Eager);
+        ZonedStore::format(device, VolumeId([7; 16]), Options { allocation, reset, background, ..Options::default() }).unwrap()
+    }
+
+    fn put(store: &ZonedStore, id: FileId, lifetime: Lifetime, length: usize) {
+        let mut file = store.create(id, &Hint { lifetime, ..Hint::new(Cause::Flush) }).unwrap();
+        file.append(&vec![1; length]).unwrap();
+        file.seal().unwrap();
+    }
+
+    /// ZenFS puts files beside longer lives, so one zone has files of three lifetimes.
+    #[test]
+    fn a_collected_zone_is_counted_by_lifetimes() {
+        let store = store(false);
+        let [first, second, third] = [1, 2, 3].map(FileId::table);
+        put(&store, first, Lifetime::Extreme, 40 << 10);
+        put(&store, second, Lifetime::Medium, 3 << 10);
+        put(&store, third, Lifetime::Long, 5 << 10);
+        [second, third].into_iter().for_each(|id| store.delete(id).unwrap());
+        store.sync_names().unwrap();
+        assert!(store.volume.collect().unwrap());
+        let figures = store.figures();
+        let dead = [Lifetime::Medium, Lifetime::Long, Lifetime::Extreme].map(|lifetime| figures.collected_dead.of(lifetime));
+        assert_eq!(dead, [3 << 10, 5 << 10, 0]);
+        assert_eq!((figures.collected.of(Lifetime::Extreme), figures.collected.total()), (1, 1));
+        assert_eq!((figures.moved_tables, figures.moved.total()), (1, 40 << 10));
+        assert_eq!((figures.resets.of(Lifetime::Extreme), figures.resets.total(), figures.log_resets), (1, 1, 0));
+    }
+
+    /// The log lies in a zone whose first file was a table.
+    #[test]
+    fn a_zone_with_a_log_is_counted_whatever_its_lifetime() {
+        let store = store(false);
+        let (table, log) = (FileId::table(1), FileId::log(1));
+        put(&store, table, Lifetime::Medium, 3 << 10);
+        put(&store, log, Lifetime::Short, 3 << 10);
+        store.delete(log).unwrap();
+        store.sync_names().unwrap();
+        assert_eq!(store.figures().resets.total(), 0);
+        store.delete(table).unwrap();
+        store.sync_names().unwrap();
+        let figures = store.figures();
+        assert_eq!((figures.resets.of(Lifetime::Medium), figures.resets.of(Lifetime::Short), figures.log_resets), (1, 0, 1));
+        put(&store, FileId::table(2), Lifetime::Medium, 3 << 10);
+        store.delete(FileId::table(2)).unwrap();
+        store.sync_names().unwrap();
+        assert_eq!((store.figures().resets.total(), store.figures().log_resets), (2, 1), "the log was there before the reset");
+    }
+
+    #[test]
+    fn a_settled_store_has_reset_what_was_due() {
+        let store = store(true);
+        for number in 1..=20 {
+            put(&store, FileId::table(number), Lifetime::Medium, 60 << 10);
+            store.delete(FileId::table(number)).unwrap();
+            store.settle().unwrap();
+            assert_eq!(store.figures().resets.total(), number);
+        }
+    }
 
     #[test]
     fn each_rule_has_its_own_victim() {

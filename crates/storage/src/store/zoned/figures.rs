@@ -2,7 +2,7 @@
 
 use super::journal::JournalFigures;
 use super::volume::{Condition, Volume};
-use crate::store::{Beneath, Cause, ZonesNow};
+use crate::store::{Beneath, ByLifetime, Cause, ZonesNow};
 use std::collections::BTreeMap;
 
 /// Bytes that went to zones, all of them whole blocks: data, framing and padding together.
@@ -36,11 +36,15 @@ pub struct Figures {
     pub host: BTreeMap<Cause, Written>,
     /// Bytes that the collector wrote again.
     pub moved: Written,
-    /// Zones that the collector emptied.
-    pub collected: u64,
-    /// Resets of zones of files.
-    pub resets: u64,
-    /// Resets of zones of files whose first file was a log.
+    /// Zones that the collector emptied, by their lifetime.
+    pub collected: ByLifetime,
+    /// Dead bytes in zones that the collector emptied, by the lifetime of their files.
+    pub collected_dead: ByLifetime,
+    /// Tables that the collector moved.
+    pub moved_tables: u64,
+    /// Resets of zones of files, by the lifetime of the zone.
+    pub resets: ByLifetime,
+    /// Resets of zones into which a log was written since their last reset.
     pub log_resets: u64,
     /// Capacity that had not been written when its zone was reset, bytes.
     pub reset_unwritten: u64,
@@ -80,11 +84,15 @@ impl Figures {
             metadata: self.journal.bytes,
             finishing: self.finish_padding,
             finishes: self.finishes,
-            resets: self.resets + self.journal.resets,
+            resets: self.resets.total() + self.journal.resets,
             metadata_resets: self.journal.resets,
+            resets_by_lifetime: self.resets,
             log_resets: self.log_resets,
             reset_unwritten: self.reset_unwritten,
-            collected: self.collected,
+            collected: self.collected.total(),
+            collected_by_lifetime: self.collected,
+            collected_dead: self.collected_dead,
+            moved_tables: self.moved_tables,
             waits: self.waits,
             fallbacks: self.fallbacks,
             failed: self.failed_zones,

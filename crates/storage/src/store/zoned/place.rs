@@ -12,9 +12,10 @@ use super::allocate::{Choice, Room, Want, ZoneView};
 use super::figures::Written;
 use super::file::Cell;
 use super::format::{Edit, ZoneNote};
+use super::of_number;
 use super::reset::{Dead, Space};
 use super::volume::{Condition, Slot, State, Volume};
-use crate::store::{Cause, FileId, Result, StoreError};
+use crate::store::{ByLifetime, Cause, FileId, Result, StoreError};
 use crate::zoned::ZoneState;
 use parking_lot::MutexGuard;
 use std::collections::BTreeSet;
@@ -433,11 +434,12 @@ impl Volume {
                 continue;
             }
             let unwritten = if slot.condition == Condition::Full { 0 } else { slot.capacity - slot.written };
-            (slot.condition, slot.written) = (Condition::Empty, 0);
-            state.figures.resets += 1;
-            state.figures.reset_unwritten += unwritten;
+            let logged = std::mem::take(&mut slot.logged);
+            (slot.condition, slot.written, slot.filled) = (Condition::Empty, 0, ByLifetime::default());
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
-            state.figures.log_resets += u64::from(note.lifetime == SHORT);
+            state.figures.resets.add(of_number(note.lifetime), 1);
+            state.figures.log_resets += u64::from(logged);
+            state.figures.reset_unwritten += unwritten;
             state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
             // Not for zones that stay: waiting writers would be woken for nothing, again and again.
             state.stir();

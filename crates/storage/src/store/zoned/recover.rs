@@ -13,7 +13,7 @@ use super::journal::{Journal, Layout};
 use super::place::METADATA_PLACES;
 use super::volume::{Condition, Slot, State, Volume};
 use super::{Fit, Options, corrupt, failed};
-use crate::store::{FileId, FileKind, Result, StoreError};
+use crate::store::{ByLifetime, FileId, FileKind, Result, StoreError};
 use crate::zoned::{Geometry, ZoneState, ZonedDevice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -78,8 +78,9 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
         };
         let (tenants, capacity) = (BTreeMap::new(), zone.capacity);
         let (valid, writers, movers, touched, death, life) = (0, 0, 0, 0, 0.0, 0.0);
-        let [busy, mixing, stuck] = [false; 3];
-        Slot { condition, capacity, written, tenants, valid, writers, movers, busy, mixing, stuck, touched, death, life }
+        let [logged, busy, mixing, stuck] = [false; 4];
+        let filled = ByLifetime::default();
+        Slot { condition, capacity, written, tenants, valid, filled, logged, writers, movers, busy, mixing, stuck, touched, death, life }
     };
     Ok((0u32..).zip(found).map(slot).collect())
 }

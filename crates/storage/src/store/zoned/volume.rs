@@ -22,8 +22,8 @@ use super::file::Cell;
 use super::format::{About, Edit, Place, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
-use super::{Options, failed};
-use crate::store::{FileId, FileKind, Result, StoreError};
+use super::{Options, failed, of_number};
+use crate::store::{ByLifetime, FileId, FileKind, Result, StoreError};
 use crate::zoned::ZonedDevice;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -61,6 +61,11 @@ pub(super) struct Slot {
     pub(super) tenants: BTreeMap<FileId, u64>,
     /// Sum of the bytes of `tenants`.
     pub(super) valid: u64,
+    /// Bytes written since the last reset, by the lifetime of their files; bytes that were dead when the volume was opened are not
+    /// known.
+    pub(super) filled: ByLifetime,
+    /// A log was written into the zone since its last reset.
+    pub(super) logged: bool,
     /// Files that are being written into it.
     pub(super) writers: u32,
     /// Files among the writers that the collector moves here. Meanwhile nobody else may begin to write: a zone of the reserve that others
@@ -120,6 +125,8 @@ impl Slot {
 
     /// Adds `bytes` of a file that were written here, or found here.
     pub(super) fn add(&mut self, file: FileId, bytes: u64, about: &About) {
+        self.filled.add(of_number(about.lifetime), bytes);
+        self.logged |= file.kind == FileKind::Log;
         *self.tenants.entry(file).or_default() += bytes;
         self.valid += bytes;
         if self.valid > 0 {
