@@ -28,7 +28,10 @@ impl Engine for SinterEngine {
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
         let opener = SinterOpener { path, zones: None, database, families, disable_wal, hide_limits, slow, clock };
         let target = match &spec.zones {
-            Some(zones) => opener.open_on(on_zones(zones, directory, opener.database.max_background_jobs > 0)?, true)?,
+            Some(zones) => {
+                let store = on_zones(zones, directory, opener.database.max_background_jobs > 0)?;
+                opener.open_on(Arc::<ZonedStore>::clone(&store), true)?.on(store)
+            }
             None => opener.open(true)?,
         };
         Ok(Opened {

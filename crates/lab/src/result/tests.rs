@@ -1,5 +1,5 @@
 use super::*;
-use sinter_storage::store::Beneath;
+use sinter_storage::store::{Beneath, Lifetime};
 
 fn result() -> WorkloadResult {
     let mut histogram = Latency::histogram();
@@ -116,7 +116,8 @@ fn the_ledger_goes_on_to_the_drive() {
     let figures = |times: u64| {
         let mut beneath = Beneath::default();
         (beneath.files, beneath.padding, beneath.metadata) = (180 * times, 15 * times, 5 * times);
-        (beneath.resets, beneath.metadata_resets) = (3 * times, times);
+        (beneath.resets, beneath.metadata_resets, beneath.log_resets) = (3 * times, times, 2 * times);
+        beneath.resets_by_lifetime.add(Lifetime::Short, times);
         let zones = &mut beneath.zones;
         (zones.all, zones.empty, zones.written, zones.live) = (62, 60, 300, 200);
         (zones.wear_least, zones.wear_most) = (1, 4);
@@ -125,7 +126,8 @@ fn the_ledger_goes_on_to_the_drive() {
     let zones = Zones::between(&figures(1), &figures(3)).unwrap();
     assert_eq!((zones.device_bytes, zones.device_write_amplification, zones.resets, zones.used), (400, Some(2.0), 6, 2));
     assert_eq!(zones.by_cause.iter().map(|line| line.bytes).sum::<u64>(), zones.device_bytes);
-    assert_eq!((zones.metadata_resets, zones.log_resets), (2, 0));
+    assert_eq!((zones.metadata_resets, zones.resets_of_logs), (2, Some(4)));
+    assert_eq!((zones.resets_by_lifetime["short"], zones.resets_by_lifetime["long"], zones.resets_by_lifetime.len()), (2, 0, 5));
     assert_eq!(Zones::between(&figures(1), &Figures::default()), None);
     let written = Written::between(&figures(1), &figures(3));
     let result = WorkloadResult { written, zones: Some(zones), ..result() };

@@ -3,6 +3,8 @@
 use super::CauseBytes;
 use crate::target::Figures;
 use serde::{Deserialize, Serialize};
+use sinter_storage::store::ByLifetime;
+use std::collections::BTreeMap;
 
 /// Zone activity during one workload or phase, and the state of the zones at its end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -20,15 +22,28 @@ pub struct Zones {
     /// Resets of metadata zones, part of `resets`.
     #[serde(default)]
     pub metadata_resets: u64,
-    /// Resets of zones whose first file was a log, part of `resets`.
-    #[serde(default)]
-    pub log_resets: u64,
+    /// Resets of zones for files, by the lifetime of the zone: that of the first file written into it while nothing in it lived. Empty
+    /// in records that do not have it, like the other counts by lifetime.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resets_by_lifetime: BTreeMap<String, u64>,
+    /// Resets of zones into which a log was written since their last reset. `None` in records that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resets_of_logs: Option<u64>,
     /// Capacity of zones for files that was still unwritten when they were reset, bytes.
     pub reset_unwritten_bytes: u64,
     /// Zones finished before they were full.
     pub finishes: u64,
-    /// Zones whose live data the collector moved away.
+    /// Zones whose live data the collector moved away; a reset follows each.
     pub collected: u64,
+    /// `collected`, by the lifetime of the zone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub collected_by_lifetime: BTreeMap<String, u64>,
+    /// Dead bytes in collected zones, by the lifetime of the files that they belonged to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub collected_dead_bytes: BTreeMap<String, u64>,
+    /// Tables that the collector moved. `None` in records that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_tables: Option<u64>,
     /// How often a writer waited for free space.
     pub waits: u64,
     /// Files put into a zone that their policy would not have chosen.
@@ -53,6 +68,10 @@ pub struct Zones {
     pub wear_total: u64,
 }
 
+fn by_lifetime(counts: &ByLifetime) -> BTreeMap<String, u64> {
+    counts.lines().map(|(lifetime, count)| (lifetime.name().to_string(), count)).collect()
+}
+
 impl Zones {
     /// Activity between two moments; `None` if the store does not lie on zones.
     pub fn between(before: &Figures, after: &Figures) -> Option<Self> {
@@ -66,10 +85,14 @@ impl Zones {
             device_write_amplification_since_open: ratio(all.device(), after.user_bytes),
             resets: done.resets,
             metadata_resets: done.metadata_resets,
-            log_resets: done.log_resets,
+            resets_by_lifetime: by_lifetime(&done.resets_by_lifetime),
+            resets_of_logs: Some(done.log_resets),
             reset_unwritten_bytes: done.reset_unwritten,
             finishes: done.finishes,
             collected: done.collected,
+            collected_by_lifetime: by_lifetime(&done.collected_by_lifetime),
+            collected_dead_bytes: by_lifetime(&done.collected_dead),
+            moved_tables: Some(done.moved_tables),
             waits: done.waits,
             fallbacks: done.fallbacks,
             failed: done.failed,

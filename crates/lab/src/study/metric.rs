@@ -69,10 +69,38 @@ pub enum Metric {
     FinishedShare,
     /// Bytes that the collector of a zoned store moved.
     ZoneMoved,
+    /// Tables that the collector of a zoned store moved.
+    MovedTables,
     /// Resets of zones for files.
     ZoneResets,
-    /// Resets of zones whose first file was a log.
+    /// Resets of zones into which a log was written since their last reset.
     LogZoneResets,
+    /// Resets of zones that the collector had emptied, part of `ZoneResets`.
+    CollectionResets,
+    /// Resets of zones of short lifetime: that of the first file in the zone.
+    ShortZoneResets,
+    /// Resets of zones of medium lifetime: that of the first file in the zone.
+    MediumZoneResets,
+    /// Resets of zones of long lifetime: that of the first file in the zone.
+    LongZoneResets,
+    /// Resets of zones of extreme lifetime: that of the first file in the zone.
+    ExtremeZoneResets,
+    /// Zones of short lifetime that the collector emptied.
+    CollectedShortZones,
+    /// Zones of medium lifetime that the collector emptied.
+    CollectedMediumZones,
+    /// Zones of long lifetime that the collector emptied.
+    CollectedLongZones,
+    /// Zones of extreme lifetime that the collector emptied.
+    CollectedExtremeZones,
+    /// Dead bytes of files of short lifetime in zones that the collector emptied.
+    CollectedShortDead,
+    /// Dead bytes of files of medium lifetime in zones that the collector emptied.
+    CollectedMediumDead,
+    /// Dead bytes of files of long lifetime in zones that the collector emptied.
+    CollectedLongDead,
+    /// Dead bytes of files of extreme lifetime in zones that the collector emptied.
+    CollectedExtremeDead,
     /// Resets over the fewest that the bytes written by the host could have cost: those that no longer lie below a write pointer in the
     /// end, in full zones.
     ZoneResetsOverLeast,
@@ -128,7 +156,21 @@ impl Metric {
             Metric::FinishedShare => "share of the load that was done",
             Metric::ZoneMoved => "bytes moved by the collector",
             Metric::ZoneResets => "resets of zones",
-            Metric::LogZoneResets => "resets of zones of logs",
+            Metric::LogZoneResets => "resets of zones with logs",
+            Metric::MovedTables => "tables moved by the collector",
+            Metric::CollectionResets => "resets of zones that the collector emptied",
+            Metric::ShortZoneResets => "resets of zones, short lifetime",
+            Metric::MediumZoneResets => "resets of zones, medium lifetime",
+            Metric::LongZoneResets => "resets of zones, long lifetime",
+            Metric::ExtremeZoneResets => "resets of zones, extreme lifetime",
+            Metric::CollectedShortZones => "collected zones, short lifetime",
+            Metric::CollectedMediumZones => "collected zones, medium lifetime",
+            Metric::CollectedLongZones => "collected zones, long lifetime",
+            Metric::CollectedExtremeZones => "collected zones, extreme lifetime",
+            Metric::CollectedShortDead => "dead bytes in collected zones, short lifetime",
+            Metric::CollectedMediumDead => "dead bytes in collected zones, medium lifetime",
+            Metric::CollectedLongDead => "dead bytes in collected zones, long lifetime",
+            Metric::CollectedExtremeDead => "dead bytes in collected zones, extreme lifetime",
             Metric::ZoneResetsOverLeast => "resets of zones over the least possible",
             Metric::ZoneFinishes => "zones finished early",
             Metric::ZonePadding => "bytes that finishing filled",
@@ -153,7 +195,16 @@ impl Metric {
             | Metric::ZoneResetsOverLeast
             | Metric::ZoneFinishes
             | Metric::ZonesUsed
-            | Metric::ZonesUsedOverLeast => ("", 1.0),
+            | Metric::ZonesUsedOverLeast
+            | Metric::MovedTables
+            | Metric::CollectionResets => ("", 1.0),
+            Metric::ShortZoneResets | Metric::MediumZoneResets | Metric::LongZoneResets | Metric::ExtremeZoneResets => ("", 1.0),
+            Metric::CollectedShortZones | Metric::CollectedMediumZones | Metric::CollectedLongZones | Metric::CollectedExtremeZones => {
+                ("", 1.0)
+            }
+            Metric::CollectedShortDead | Metric::CollectedMediumDead | Metric::CollectedLongDead | Metric::CollectedExtremeDead => {
+                ("MiB", 1_048_576.0)
+            }
             Metric::LongestPing => ("ms", 1.0),
             Metric::RunTime => ("s", 1.0),
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
@@ -172,17 +223,12 @@ impl Metric {
             return per(done as f64, phases.len() as f64);
         }
         let found = find(record, phases)?;
+        if let Some(zones) = on_zones(record, &found)
+            && let Some(figure) = zones.figure(self)
+        {
+            return Some(figure);
+        }
         match self {
-            Metric::FinishedShare => None,
-            Metric::ZoneMoved
-            | Metric::ZoneResets
-            | Metric::LogZoneResets
-            | Metric::ZoneResetsOverLeast
-            | Metric::ZoneFinishes
-            | Metric::ZonePadding
-            | Metric::ZonesUsed
-            | Metric::ZonesUsedOverLeast
-            | Metric::ZoneUtilisation => on_zones(record, &found)?.figure(self),
             Metric::WriteAmplification => {
                 let total: u64 = found.iter().map(|phase| phase.written.total_bytes).sum();
                 per(total as f64, user_bytes(&found))
@@ -234,6 +280,8 @@ impl Metric {
                 per(asked().map(|(cpu, _)| cpu).sum(), asked().map(|(_, seconds)| seconds).sum())
             }
             Metric::LogRewrites => Some(ticked(record, phases, "aof_rewrites")? as f64),
+            // Figures of zones, of a store without them.
+            _ => None,
         }
     }
 }
@@ -267,12 +315,14 @@ fn on_zones<'a>(record: &'a RunRecord, phases: &[&'a PhaseRecord]) -> Option<OnZ
 const OF_HOST: [&str; 3] = ["files", "frame heads", "block padding"];
 
 impl OnZones<'_> {
-    /// The figure of a zone metric; `None` for other metrics, and for figures without a meaning.
+    /// The figure of a zone metric; `None` for other metrics, for figures without a meaning, and for counts that the record does not have.
     fn figure(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::ZoneMoved => Some(OnZones::bytes(&self.asked, &["zone collection"])),
             Metric::ZoneResets => Some(OnZones::count(&self.asked, file_resets)),
-            Metric::LogZoneResets => Some(OnZones::count(&self.asked, |zones| zones.log_resets)),
+            Metric::LogZoneResets => self.asked.iter().map(|zones| zones.resets_of_logs.map(|count| count as f64)).sum(),
+            Metric::CollectionResets => Some(OnZones::count(&self.asked, |zones| zones.collected)),
+            Metric::MovedTables => self.asked.iter().map(|zones| zones.moved_tables.map(|count| count as f64)).sum(),
             Metric::ZoneResetsOverLeast => self.resets_over_least(),
             Metric::ZoneFinishes => Some(OnZones::count(&self.asked, |zones| zones.finishes)),
             Metric::ZonePadding => Some(OnZones::bytes(&self.asked, &["zone finish"])),
@@ -280,8 +330,29 @@ impl OnZones<'_> {
             // Fewest zones that could hold the live bytes.
             Metric::ZonesUsedOverLeast => per(f64::from(self.now.used), (self.now.live_bytes as f64 / self.zone_bytes()).ceil()),
             Metric::ZoneUtilisation => per(self.now.live_bytes as f64, self.now.capacity_bytes as f64),
-            _ => None,
+            _ => self.of_lifetime(metric),
         }
+    }
+
+    /// A count by lifetime.
+    fn of_lifetime(&self, metric: Metric) -> Option<f64> {
+        type Counts = fn(&Zones) -> &BTreeMap<String, u64>;
+        let (counts, lifetime): (Counts, &str) = match metric {
+            Metric::ShortZoneResets => (|zones| &zones.resets_by_lifetime, "short"),
+            Metric::MediumZoneResets => (|zones| &zones.resets_by_lifetime, "medium"),
+            Metric::LongZoneResets => (|zones| &zones.resets_by_lifetime, "long"),
+            Metric::ExtremeZoneResets => (|zones| &zones.resets_by_lifetime, "extreme"),
+            Metric::CollectedShortZones => (|zones| &zones.collected_by_lifetime, "short"),
+            Metric::CollectedMediumZones => (|zones| &zones.collected_by_lifetime, "medium"),
+            Metric::CollectedLongZones => (|zones| &zones.collected_by_lifetime, "long"),
+            Metric::CollectedExtremeZones => (|zones| &zones.collected_by_lifetime, "extreme"),
+            Metric::CollectedShortDead => (|zones| &zones.collected_dead_bytes, "short"),
+            Metric::CollectedMediumDead => (|zones| &zones.collected_dead_bytes, "medium"),
+            Metric::CollectedLongDead => (|zones| &zones.collected_dead_bytes, "long"),
+            Metric::CollectedExtremeDead => (|zones| &zones.collected_dead_bytes, "extreme"),
+            _ => return None,
+        };
+        self.asked.iter().map(|zones| counts(zones).get(lifetime).map(|count| *count as f64)).sum()
     }
 
     /// Bytes of some causes, in some of the phases.

@@ -1,6 +1,7 @@
 //! Study 4, after a study of 2023 on RocksDB 8 and ZenFS over an emulated drive: which zone should a file be written into, and when should
-//! a fully dead zone be reset? Beside the original's policies stand others and our own, with a limit of active zones, as on real drives,
-//! and without, as in the original; and keys with distinguishable lifetimes, which uniform ones do not have.
+//! a fully dead zone be reset? The engine flushes and compacts by threads, as in the original, and zones are counted at rest, once no work
+//! is due. Beside the original's policies stand others and our own, with a limit of active zones, as on real drives, and without, as in the
+//! original; and keys with distinguishable lifetimes, which uniform ones do not have.
 
 mod cells;
 mod claims;
@@ -8,7 +9,7 @@ mod claims;
 mod tests;
 
 use super::metric::Metric;
-use super::plan::{Comparison, Hypothesis, Request, Scale, Study};
+use super::plan::{Comparison, Request, Scale, Study};
 use crate::run::ZONE_BLOCK;
 use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeSet;
@@ -44,28 +45,32 @@ const fn published(name: &'static str, allocation: &'static str, reset: &'static
 /// The original's policies and those it was compared with; the best of them with a collector that keeps it running; others by level, by
 /// keys, and by the kernel's rules; and our own.
 static POLICIES: [Policy; 11] = [
-    published("zenfs", "zenfs", "eager"),
+    published(ZENFS, "zenfs", "eager"),
     published("wla", "wla", "eager"),
     published("wla lzr", "wla", "lzr"),
     published("sla", "sla", "eager"),
-    published(PUBLISHED_SLA, "sla", "lzr"),
-    policy(SLA, "sla", "lzr"),
+    published(SLA, "sla", "lzr"),
+    policy(SLA_GREEDY, "sla", "lzr"),
     policy("per-level lzr", "per-level", "lzr"),
     policy("caza", "caza", "eager"),
     policy("xfs", "xfs", "lazy"),
-    policy("sinter untold", "sinter", "sinter"),
-    Policy { tells: true, ..policy("sinter", "sinter", "sinter") },
+    policy(UNTOLD, "sinter", "sinter"),
+    Policy { tells: true, ..policy(SINTER, "sinter", "sinter") },
 ];
 
-/// Names of our own policy, and of those that it is compared with.
+/// Names of our own policy, of ZenFS, and of the published policy that ours is compared with.
 const SINTER: &str = "sinter";
 const UNTOLD: &str = "sinter untold";
-const SLA: &str = "sla lzr greedy";
-const PUBLISHED_SLA: &str = "sla lzr";
-const LEVEL: &str = "per-level lzr";
+const ZENFS: &str = "zenfs";
+const SLA: &str = "sla lzr";
+/// [`SLA`] with our collector and fallback.
+const SLA_GREEDY: &str = "sla lzr greedy";
 
-/// Limits of active zones: that of a real drive (Ultrastar DC ZN540), and none.
-const LIMITS: [Option<u32>; 2] = [Some(14), None];
+/// Limits of active zones: none, as in the original, and that of a real drive (Ultrastar DC ZN540).
+const LIMITS: [Option<u32>; 2] = [None, Some(14)];
+
+/// Background jobs of the engine: RocksDB's default, as in the original.
+const JOBS: u32 = 2;
 
 /// Distributions of the keys that are put, by name.
 const LAWS: [&str; 3] = ["uniform", "zipf 0.9", "mixed"];
@@ -121,17 +126,6 @@ fn tight(share: f64) -> u32 {
     (f64::from(LIVES) / share).round() as u32 + METADATA
 }
 
-/// Part of the study that is run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// Every policy in every case.
-    Whole,
-    /// Cells of claims, and the first cell of each policy.
-    Claimed,
-    /// Only cells whose results need the original's own sizes: how full the drive can get, and how much is moved then.
-    Core,
-}
-
 /// Sizes of the experiments at a scale. The drive has the same number of zones at each scale, so that the space of running merges, of open
 /// zones and of the collector's reserve is as large a share of it as in the original.
 struct Sizes {
@@ -139,30 +133,26 @@ struct Sizes {
     divisor: u64,
     /// Bytes of a value. Larger values reach the amount of data with fewer puts.
     value: usize,
-    /// Zones of experiment D; a drive has as many as the original's capacity needs.
-    zones: &'static [Zone],
-    /// Tables per zone in experiment D.
-    tables: &'static [f64],
+    /// Zones of experiment D, and tables in each; a drive has as many zones as the original's capacity needs.
+    shapes: &'static [(Zone, f64)],
     /// Puts of skewed loads over puts of the uniform one.
     skewed: u64,
-    extent: Extent,
+    /// Whether only the cells run whose results need the original's own sizes.
+    core: bool,
     repeats: u32,
-    /// Additional repeats of the cells of claims.
-    more: u32,
 }
 
 impl Sizes {
     fn of(scale: Scale) -> Sizes {
-        const SHAPES: ([Zone; 4], [f64; 3]) = ([Zone::whole(64 << 20), ZONE, Zone::whole(512 << 20), REAL], [0.5, PER_ZONE, 8.0]);
-        let paper =
-            Sizes { divisor: 1, value: VALUE, zones: &SHAPES.0, tables: &SHAPES.1, skewed: 2, extent: Extent::Core, repeats: 1, more: 0 };
+        const SHAPES: [(Zone, f64); 3] = [(Zone::whole(64 << 20), PER_ZONE), (ZONE, 8.0), (Zone::whole(512 << 20), PER_ZONE)];
+        let paper = Sizes { divisor: 1, value: VALUE, shapes: &SHAPES, skewed: 2, core: true, repeats: 3 };
         match scale {
             Scale::Ci => {
-                let (zones, tables) = (&[ZONE], &[0.5, 1.0]);
-                Sizes { divisor: 1024, value: 10 * VALUE, zones, tables, skewed: 1, extent: Extent::Claimed, repeats: 2, more: 0 }
+                let shapes = &[(ZONE, 0.5), (ZONE, 1.0)];
+                Sizes { divisor: 1024, value: 10 * VALUE, shapes, skewed: 1, core: false, repeats: 2 }
             }
             // A fourth of the original's pairs, four times as large: as many puts as at 1/64 for as many bytes as at 1/16.
-            Scale::Small => Sizes { divisor: 16, value: 4 * (KEY + VALUE) - KEY, extent: Extent::Whole, repeats: 1, more: 2, ..paper },
+            Scale::Small => Sizes { divisor: 16, value: 4 * (KEY + VALUE) - KEY, core: false, repeats: 5, ..paper },
             Scale::Paper => paper,
         }
     }
@@ -185,51 +175,55 @@ impl Sizes {
 pub fn study(scale: Scale, request: &Request) -> Study {
     let sizes = Sizes::of(scale);
     let own = request.engines.iter().any(|engine| engine == OWN);
-    let swept = vec![Metric::ZoneMoved, Metric::ZonesUsed, Metric::ZonesUsedOverLeast, Metric::ZoneResetsOverLeast];
-    let drawn = [
-        Metric::ZoneResets,
-        Metric::LogZoneResets,
-        Metric::ZoneFinishes,
-        Metric::ZonePadding,
-        Metric::ZoneUtilisation,
-        Metric::FinishedShare,
-        Metric::RunTime,
-    ];
     let (mut cells, mut hypotheses) = if own { (cells::cells(&sizes), claims::claims(&sizes)) } else { (Vec::new(), Vec::new()) };
-    let claimed: BTreeSet<&str> = terms(&hypotheses).collect();
-    for cell in cells.iter_mut().filter(|cell| claimed.contains(cell.name.as_str())) {
-        cell.more = sizes.more;
-    }
-    match sizes.extent {
-        Extent::Whole => {}
-        Extent::Claimed => {
-            cells.retain(|cell| cells::is_first(cell) || claimed.contains(cell.name.as_str()));
+    if sizes.core {
+        cells.retain(cells::is_core);
+        let there: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+        for hypothesis in &mut hypotheses {
+            hypothesis.groups.retain(|group| group.any_of.iter().flat_map(about).all(|cell| there.contains(cell)));
         }
-        Extent::Core => {
-            cells.retain(cells::is_core);
-            let there: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
-            for hypothesis in &mut hypotheses {
-                hypothesis.groups.retain(|group| group.any_of.iter().flat_map(about).all(|cell| there.contains(cell)));
-            }
-            hypotheses.retain(|hypothesis| !hypothesis.groups.is_empty());
-        }
+        hypotheses.retain(|hypothesis| !hypothesis.groups.is_empty());
     }
     Study {
         questions: questions(&sizes),
         cells,
         hypotheses,
-        drawn: swept.iter().copied().chain(drawn).collect(),
-        swept,
+        drawn: SWEPT.into_iter().chain(DRAWN).collect(),
+        swept: SWEPT.into(),
         left_out: left_out(&request.engines),
         ..request.study(NAME, "Allocation and reset of zones", Some(scale), sizes.repeats)
     }
 }
 
-/// Names of the cells of claims.
-fn terms(hypotheses: &[Hypothesis]) -> impl Iterator<Item = &str> {
-    hypotheses.iter().flat_map(|hypothesis| &hypothesis.groups).flat_map(|group| &group.any_of).flat_map(about)
-}
+/// Figures drawn over two factors.
+const SWEPT: [Metric; 4] = [Metric::ZoneMoved, Metric::ZonesUsed, Metric::ZonesUsedOverLeast, Metric::ZoneResetsOverLeast];
 
+/// Figures drawn by cell.
+const DRAWN: [Metric; 21] = [
+    Metric::ZoneResets,
+    Metric::CollectionResets,
+    Metric::LogZoneResets,
+    Metric::ShortZoneResets,
+    Metric::MediumZoneResets,
+    Metric::LongZoneResets,
+    Metric::ExtremeZoneResets,
+    Metric::MovedTables,
+    Metric::CollectedShortZones,
+    Metric::CollectedMediumZones,
+    Metric::CollectedLongZones,
+    Metric::CollectedExtremeZones,
+    Metric::CollectedShortDead,
+    Metric::CollectedMediumDead,
+    Metric::CollectedLongDead,
+    Metric::CollectedExtremeDead,
+    Metric::ZoneFinishes,
+    Metric::ZonePadding,
+    Metric::ZoneUtilisation,
+    Metric::FinishedShare,
+    Metric::RunTime,
+];
+
+/// Names of the cells of a comparison.
 fn about(comparison: &Comparison) -> impl Iterator<Item = &str> {
     comparison.above.iter().chain(&comparison.below).map(|term| term.cell.as_str())
 }
@@ -241,8 +235,8 @@ fn questions(sizes: &Sizes) -> Vec<String> {
     vec![
         format!(
             "Files of a leveled tree with fan-out {FAN_OUT} on an emulated drive of {zones} zones of {}, memtables and tables of half a \
-             zone, pairs of {KEY} + {} bytes, log on, no compression. The engine has no threads, so that runs repeat exactly; the drive \
-             takes no time.",
+             zone, pairs of {KEY} + {} bytes, log on, no compression, {JOBS} background jobs. Zones are counted once no flush, compaction, \
+             reset or collection is due any more. The drive takes no time. ZenFS is the policy of its sources, on our store.",
             format_bytes(zone.capacity),
             sizes.value,
         ),
@@ -254,10 +248,10 @@ fn questions(sizes: &Sizes) -> Vec<String> {
             gigabytes(USED),
         ),
         format!(
-            "C with a limit of 14 active zones and without one, with keys drawn uniformly, by Zipf's law (0.9) and mixed: three of four \
-             puts go to an eighth of the keys, which lie together. D: the same by size of zones and tables per zone. E: the same data on \
-             drives of {} and {} zones, of which then about {} and {} live. F: C with the zones of a real drive, {} of {} each, {} of \
-             which can be written, and {REAL_PER_ZONE} tables in each.",
+            "C without a limit of active zones, as in the original, and with 14; at 14 also with keys by Zipf's law (0.9) and mixed: three \
+             of four puts go to an eighth of the keys, which lie together. D: the same by size of zones and tables per zone. E: the same \
+             data on drives of {} and {} zones, of which then about {} and {} live. F: C with the zones of a real drive, {} of {} each, {} \
+             of which can be written, and {REAL_PER_ZONE} tables in each.",
             tight(TIGHT[0].1),
             tight(TIGHT[1].1),
             TIGHT[0].0,
@@ -266,6 +260,9 @@ fn questions(sizes: &Sizes) -> Vec<String> {
             format_bytes(real.bytes),
             format_bytes(real.capacity),
         ),
+        "Cells of 'no threads' flush and compact in the writer's thread: runs repeat exactly, the writer waits for every merge, and no two \
+         merges run at once. No claim is about them."
+            .to_string(),
         "The least resets are what the host wrote, less what lies below write pointers in the end, in full zones; the least zones are \
          what lives, in full zones. ZenFS, WLA and SLA have ZenFS's collector and fail where they find no zone, as the original's do; all \
          others have one that empties whatever has the fewest living bytes, and take another zone or wait for it ('sla lzr greedy' is \

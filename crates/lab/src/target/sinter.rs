@@ -1,6 +1,7 @@
 //! SinterDB as a target.
 
 use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
+use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{Cause, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
 use sinterdb::internal::db::find_tiers;
 use sinterdb::internal::manifest;
@@ -66,7 +67,7 @@ impl SinterOpener {
         let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open_store(store)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
-        Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone() })
+        Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone(), zones: None })
     }
 }
 
@@ -76,9 +77,17 @@ pub struct SinterTarget {
     families: Vec<Family>,
     disable_wal: bool,
     clock: Option<Arc<OperationClock>>,
+    /// Store on zones, whose own work counts as background work of the database.
+    zones: Option<Arc<ZonedStore>>,
 }
 
 impl SinterTarget {
+    /// The target whose [`Target::wait_for_compactions`] also waits for the store on zones that holds the database.
+    #[must_use]
+    pub fn on(self, zones: Arc<ZonedStore>) -> Self {
+        SinterTarget { zones: Some(zones), ..self }
+    }
+
     /// The database itself.
     pub fn db(&self) -> &Db {
         &self.db
@@ -114,7 +123,8 @@ impl Target for SinterTarget {
     }
 
     fn wait_for_compactions(&self) -> Outcome<()> {
-        Ok(self.db.wait_for_compactions()?)
+        self.db.wait_for_compactions()?;
+        Ok(self.zones.as_ref().map_or(Ok(()), |zones| zones.settle()).map_err(sinterdb::Error::from)?)
     }
 
     fn figures(&self) -> Outcome<Figures> {

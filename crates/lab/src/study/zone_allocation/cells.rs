@@ -1,25 +1,29 @@
 //! Cells of the study: drives, policies, workloads.
 
 use super::{
-    BASE, COUNTED, FAN_OUT, FULL, KEY, LAWS, LEVEL, LIMITS, OWN, PER_ZONE, POLICIES, PUBLISHED_SLA, Policy, REAL, REAL_PER_ZONE, SINTER,
-    SLA, Sizes, TIGHT, USED, ZONE, ZONES, Zone, tight,
+    BASE, COUNTED, FAN_OUT, FULL, JOBS, KEY, LAWS, LIMITS, OWN, PER_ZONE, POLICIES, Policy, REAL, REAL_PER_ZONE, SINTER, SLA, SLA_GREEDY,
+    Sizes, TIGHT, USED, ZENFS, ZONE, ZONES, Zone, tight,
 };
 use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZonesSpec};
 use crate::study::plan::Cell;
-use crate::study::settings::{Shape, database, family, puts, putter};
+use crate::study::settings::{Shape, database, family, puts, putter, settle};
 use std::collections::BTreeMap;
 
 /// Measure of all cells.
 pub const RUN: &str = "run";
+/// Phase that waits until nothing is due.
+const REST: &str = "rest";
 /// Equal parts of the load of experiment A.
 const PARTS: u64 = 27;
 
-/// Zones of experiment D, and tables in each.
-pub fn shapes(sizes: &Sizes) -> Vec<(Zone, f64)> {
-    let of = |zone: Zone| sizes.tables.iter().map(move |per_zone| (zone, *per_zone));
-    // Tables larger than level 1 make no tree.
-    sizes.zones.iter().copied().flat_map(of).filter(|(zone, per_zone)| zone.capacity as f64 / per_zone <= BASE as f64).collect()
-}
+/// Policies that the original compared by resets, and ours.
+const COUNTED_POLICIES: [&str; 6] = [ZENFS, "wla", "wla lzr", "sla", SLA, SINTER];
+/// Policies that the original compared by zones and by bytes moved, and ours.
+const COMPARED: [&str; 4] = [ZENFS, "wla lzr", SLA, SINTER];
+/// The published policy that ours is compared with, and ours.
+const PAIR: [&str; 2] = [SLA, SINTER];
+/// [`PAIR`], and the published policy with our collector, where it may find no zone as published.
+const WITH_GREEDY: [&str; 3] = [SLA, SLA_GREEDY, SINTER];
 
 /// The name of a cell.
 pub fn name(experiment: &str, policy: &str, of: &str) -> String {
@@ -36,55 +40,60 @@ pub fn drawn(law: &str, limit: Option<u32>) -> String {
     format!("{law}, {}", active(limit))
 }
 
+/// Cases of experiment C in which our policy is compared with the published one: laws of keys with limits.
+pub fn cases() -> [String; 4] {
+    let [none, some] = LIMITS;
+    [drawn(LAWS[0], none), drawn(LAWS[0], some), drawn(LAWS[1], some), drawn(LAWS[2], some)]
+}
+
 /// Name of a shape of experiment D.
 pub fn shape(zone: Zone, per_zone: f64) -> String {
     format!("{} MiB, {per_zone} tables", zone.capacity >> 20)
 }
 
-/// Whether the cell is of the case that runs with each policy at every scale.
-pub fn is_first(cell: &Cell) -> bool {
-    let factor = |name: &str| cell.factors.get(name).map(String::as_str);
-    (factor("experiment"), factor("of")) == (Some("C"), Some(&*drawn(LAWS[0], LIMITS[0])))
-}
-
 /// Whether the cell runs at the original's own sizes.
 pub fn is_core(cell: &Cell) -> bool {
     let factor = |name: &str| cell.factors.get(name).map_or("", String::as_str);
-    let [roomy, tight] = TIGHT.map(|(of, _)| of);
-    match (factor("experiment"), factor("policy")) {
-        ("A", policy) => ["zenfs", SINTER].contains(&policy) && factor("of") == active(None),
-        ("C", policy) => ["zenfs", "wla lzr", PUBLISHED_SLA, SLA, SINTER].contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
-        ("E", SINTER) => [roomy, tight].contains(&factor("of")),
-        ("E", SLA) => factor("of") == tight,
-        _ => false,
-    }
+    let (policy, jobs) = (factor("policy"), factor("jobs"));
+    jobs != NONE
+        && match factor("experiment") {
+            "A" => policy == ZENFS,
+            "B" => [ZENFS, "wla", "sla", SLA].contains(&policy),
+            "C" => COMPARED.contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
+            _ => false,
+        }
 }
+
+/// Value of the factor `jobs` of an engine without threads.
+const NONE: &str = "none";
 
 /// All cells of the study.
 pub fn cells(sizes: &Sizes) -> Vec<Cell> {
+    let [none, some] = LIMITS;
+    let drive = |limit| Drive { zones: ZONES, zone: ZONE, per_zone: PER_ZONE, limit };
     let mut cells = Vec::new();
-    for limit in LIMITS {
-        let drive = Drive { zones: ZONES, zone: ZONE, per_zone: PER_ZONE, limit };
-        cells.extend(POLICIES.iter().map(|policy| cell(sizes, "A", policy, &drive, &active(limit), filled(sizes))));
-        cells.extend(POLICIES.iter().map(|policy| cell(sizes, "B", policy, &drive, &active(limit), load(sizes, COUNTED, LAWS[0]))));
-        for law in LAWS {
-            cells.extend(POLICIES.iter().map(|policy| cell(sizes, "C", policy, &drive, &drawn(law, limit), load(sizes, USED, law))));
-        }
-        let drive = Drive { zone: REAL, per_zone: REAL_PER_ZONE, ..drive };
-        for law in LAWS {
-            cells.extend(POLICIES.iter().map(|policy| cell(sizes, "F", policy, &drive, &drawn(law, limit), load(sizes, USED, law))));
-        }
+    let mut add = |experiment: &str, policies: &[&str], drive: &Drive, of: &str, workload: &dyn Fn() -> Workload, jobs: u32| {
+        let chosen = POLICIES.iter().filter(|policy| policies.contains(&policy.name));
+        cells.extend(chosen.map(|policy| cell(sizes, experiment, policy, drive, of, workload(), jobs)));
+    };
+    let used = |law: &'static str| move || load(sizes, USED, law);
+    let uniform = used(LAWS[0]);
+    let all = POLICIES.each_ref().map(|policy| policy.name);
+    add("A", &[ZENFS, SINTER], &drive(none), &active(none), &|| filled(sizes), JOBS);
+    add("B", &COUNTED_POLICIES, &drive(none), &active(none), &|| load(sizes, COUNTED, LAWS[0]), JOBS);
+    add("C", &all, &drive(none), &drawn(LAWS[0], none), &uniform, JOBS);
+    add("C", &COMPARED, &drive(some), &drawn(LAWS[0], some), &uniform, JOBS);
+    add("C", &COMPARED, &drive(none), &format!("{}, no threads", drawn(LAWS[0], none)), &uniform, 0);
+    for law in [LAWS[1], LAWS[2]] {
+        add("C", &PAIR, &drive(some), &drawn(law, some), &used(law), JOBS);
     }
-    let some = |names: &'static [&'static str]| POLICIES.iter().filter(move |policy| names.contains(&policy.name));
-    for (zone, per_zone) in shapes(sizes) {
-        let drive = Drive { zones: ZONES, zone, per_zone, limit: LIMITS[0] };
-        let of = shape(zone, per_zone);
-        cells.extend(some(&[SLA, LEVEL, SINTER]).map(|policy| cell(sizes, "D", policy, &drive, &of, load(sizes, USED, LAWS[0]))));
+    for (zone, per_zone) in sizes.shapes.iter().copied() {
+        add("D", &PAIR, &Drive { zone, per_zone, ..drive(some) }, &shape(zone, per_zone), &uniform, JOBS);
     }
     for (of, share) in TIGHT {
-        let drive = Drive { zones: tight(share), zone: ZONE, per_zone: PER_ZONE, limit: LIMITS[0] };
-        cells.extend(POLICIES.iter().map(|policy| cell(sizes, "E", policy, &drive, of, load(sizes, USED, LAWS[0]))));
+        add("E", &WITH_GREEDY, &Drive { zones: tight(share), ..drive(some) }, of, &uniform, JOBS);
     }
+    add("F", &WITH_GREEDY, &Drive { zone: REAL, per_zone: REAL_PER_ZONE, ..drive(some) }, &drawn(LAWS[0], some), &uniform, JOBS);
     cells
 }
 
@@ -97,7 +106,8 @@ struct Drive {
     limit: Option<u32>,
 }
 
-fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &str, workload: Workload) -> Cell {
+/// `jobs`: background jobs of the engine.
+fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &str, workload: Workload, jobs: u32) -> Cell {
     let (zones, Zone { bytes, capacity }) = sizes.drive(drive.zones, drive.zone);
     let zones = ZonesSpec {
         zones,
@@ -115,8 +125,9 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
     let own = [("compression", "kNoCompression".to_string()), ("max_bytes_for_level_base", (BASE / sizes.divisor).to_string())];
     family.settings.extend(own.map(|(name, value)| (name.to_string(), value)));
     let mut settings = EngineSpec { zones: Some(zones), ..database(vec![family], memtable, true, false) };
-    settings.database.insert("max_background_jobs".to_string(), "0".to_string());
-    let factors = [("experiment", experiment), ("policy", policy.name), ("of", of)];
+    settings.database.insert("max_background_jobs".to_string(), jobs.to_string());
+    let threads = if jobs == 0 { NONE.to_string() } else { jobs.to_string() };
+    let factors = [("experiment", experiment), ("policy", policy.name), ("of", of), ("jobs", &threads)];
     Cell {
         name: name(experiment, policy.name, of),
         factors: factors.map(|(name, value)| (name.to_string(), value.to_string())).into(),
@@ -144,10 +155,10 @@ fn putters(law: &str) -> Vec<Mix> {
 fn load(sizes: &Sizes, tenths: u64, law: &str) -> Workload {
     let keys = sizes.puts(tenths).max(1);
     let often = if law == LAWS[0] { 1 } else { sizes.skewed };
-    workload(sizes, law, keys, vec![puts(RUN, often * keys, putters(law))])
+    workload(sizes, law, keys, vec![puts(RUN, often * keys, putters(law)), settle(REST)])
 }
 
-/// The load of experiment A.
+/// The load of experiment A. Its parts alone count: the run is judged by how many of them find room.
 fn filled(sizes: &Sizes) -> Workload {
     let keys = sizes.puts(FULL).max(PARTS);
     let part = |number: u64| puts(&format!("part {number}"), keys / PARTS, putters(LAWS[0]));
