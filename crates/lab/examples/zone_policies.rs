@@ -101,8 +101,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("sla lzr", options(Allocation::Sla { tokens: true }, Reset::Lzr, true, false)),
         ("sla lazy", options(Allocation::Sla { tokens: true }, Reset::Lazy, true, false)),
         ("per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, false)),
-        ("caza eager", options(Allocation::Caza, Reset::Eager, true, false)),
-        ("xfs lazy", options(Allocation::Xfs, Reset::Lazy, true, false)),
         ("told per-level lzr", options(Allocation::PerLevel, Reset::Lzr, true, true)),
         ("told sla lzr", options(Allocation::Sla { tokens: true }, Reset::Lzr, true, true)),
         ("untold", options(Allocation::Sinter, Reset::Sinter, true, false)),

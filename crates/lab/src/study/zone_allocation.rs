@@ -42,9 +42,8 @@ const fn published(name: &'static str, allocation: &'static str, reset: &'static
     Policy { collector: "zenfs", fallback: false, ..policy(name, allocation, reset) }
 }
 
-/// The original's policies and those it was compared with; the best of them with a collector that keeps it running; others by level, by
-/// keys, and by the kernel's rules; and our own.
-static POLICIES: [Policy; 11] = [
+/// The original's policies and those it was compared with; the best of them with a collector that keeps it running; one by level; and our own.
+static POLICIES: [Policy; 9] = [
     published(ZENFS, "zenfs", "eager"),
     published("wla", "wla", "eager"),
     published("wla lzr", "wla", "lzr"),
@@ -52,8 +51,6 @@ static POLICIES: [Policy; 11] = [
     published(SLA, "sla", "lzr"),
     policy(SLA_GREEDY, "sla", "lzr"),
     policy("per-level lzr", "per-level", "lzr"),
-    policy("caza", "caza", "eager"),
-    policy("xfs", "xfs", "lazy"),
     policy(UNTOLD, "sinter", "sinter"),
     Policy { tells: true, ..policy(SINTER, "sinter", "sinter") },
 ];

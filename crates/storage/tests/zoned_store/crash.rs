@@ -306,15 +306,13 @@ rings! {
     wla_lzr: Allocation::Wla { tokens: true }, Reset::Lzr, 2, ROOMY;
     sla_lazy: Allocation::Sla { tokens: true }, Reset::Lazy, 3, ROOMY;
     per_level_far: Allocation::PerLevel, Reset::Far, 4, ROOMY;
-    caza_eager: Allocation::Caza, Reset::Eager, 5, ROOMY;
-    xfs_eager: Allocation::Xfs, Reset::Eager, 6, ROOMY;
+    per_level_eager: Allocation::PerLevel, Reset::Eager, 5, ROOMY;
     sinter_sinter: Allocation::Sinter, Reset::Sinter, 7, ROOMY;
     zenfs_without_tokens_lazy: Allocation::Zenfs { tokens: false }, Reset::Lazy, 8, ROOMY;
     wla_eager: Allocation::Wla { tokens: true }, Reset::Eager, 9, ROOMY;
     sla_lzr: Allocation::Sla { tokens: true }, Reset::Lzr, 10, ROOMY;
     per_level_lzr: Allocation::PerLevel, Reset::Lzr, 11, ROOMY;
-    caza_sinter: Allocation::Caza, Reset::Sinter, 12, ROOMY;
-    xfs_lazy: Allocation::Xfs, Reset::Lazy, 13, ROOMY;
+    per_level_sinter: Allocation::PerLevel, Reset::Sinter, 12, ROOMY;
     sinter_far: Allocation::Sinter, Reset::Far, 14, ROOMY;
     sinter_again: Allocation::Sinter, Reset::Sinter, 15, ROOMY;
     tight_zenfs_eager: Allocation::Zenfs { tokens: true }, Reset::Eager, 16, TIGHT;

@@ -1,8 +1,6 @@
 //! Policies that choose the zone for a file, by name: each a pure function of the open zones and the file. If a choice cannot be had,
 //! `place` does the same for all policies.
 
-use super::format::KeyRange;
-
 /// The policies.
 ///
 /// A zone's lifetime is that of the first file written into it since its reset. The numbers are the kernel's: 0 nothing known, 2 short
@@ -30,18 +28,13 @@ pub enum Allocation {
     },
     /// A zone of the same level, else a new one.
     PerLevel,
-    /// A zone with files of overlapping keys in adjacent levels, which die in the same compaction; else a new one.
-    Caza,
-    /// Like XFS: equal lifetimes share if they are short or medium, then a new zone, then long and extreme share, then the zone that was
-    /// not written for longest.
-    Xfs,
     /// Ours: a zone of the same level whose files are expected to live as long as this one.
     Sinter,
 }
 
 impl Allocation {
     /// Every policy.
-    pub const ALL: [Allocation; 10] = [
+    pub const ALL: [Allocation; 8] = [
         Allocation::Zenfs { tokens: true },
         Allocation::Zenfs { tokens: false },
         Allocation::Wla { tokens: true },
@@ -49,8 +42,6 @@ impl Allocation {
         Allocation::Sla { tokens: true },
         Allocation::Sla { tokens: false },
         Allocation::PerLevel,
-        Allocation::Caza,
-        Allocation::Xfs,
         Allocation::Sinter,
     ];
 
@@ -64,8 +55,6 @@ impl Allocation {
             Allocation::Sla { tokens: true } => "sla",
             Allocation::Sla { tokens: false } => "sla-without-tokens",
             Allocation::PerLevel => "per-level",
-            Allocation::Caza => "caza",
-            Allocation::Xfs => "xfs",
             Allocation::Sinter => "sinter",
         }
     }
@@ -79,16 +68,11 @@ impl Allocation {
     pub(super) fn spares_wear(self) -> bool {
         !matches!(self, Allocation::Zenfs { .. })
     }
-
-    /// Looks at the files in a zone.
-    pub(super) fn wants_tenants(self) -> bool {
-        self == Allocation::Caza
-    }
 }
 
 /// A zone that may be written.
 #[derive(Debug, Clone, Default)]
-pub struct ZoneView<'a> {
+pub struct ZoneView {
     /// Number of the zone.
     pub zone: u32,
     /// Lifetime of the first file since the zone's reset.
@@ -107,11 +91,9 @@ pub struct ZoneView<'a> {
     pub death: f64,
     /// How long they live, on average over their bytes.
     pub life: f64,
-    /// Levels and keys of its files, if the policy looks at them.
-    pub tenants: Vec<(u8, Option<&'a KeyRange>)>,
 }
 
-impl ZoneView<'_> {
+impl ZoneView {
     /// Nothing in the zone lives and nobody writes it: it may take any file.
     pub(super) fn is_free(&self) -> bool {
         self.valid == 0 && self.writers == 0
@@ -120,7 +102,7 @@ impl ZoneView<'_> {
 
 /// A file, or a piece of one, that needs a zone.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Want<'a> {
+pub struct Want {
     /// Lifetime as in the hint.
     pub lifetime: u8,
     /// Level as in the hint.
@@ -135,8 +117,6 @@ pub struct Want<'a> {
     pub death: u64,
     /// Expected life of the file from its creation, on the clock.
     pub life: u64,
-    /// Range of the file's keys, if known.
-    pub keys: Option<&'a KeyRange>,
 }
 
 /// Resources of the volume besides open zones.
@@ -178,7 +158,7 @@ fn distance(zone: u8, file: u8) -> u32 {
 }
 
 /// The zone that ZenFS likes best, and how well: among equals the last.
-fn best_match<'z>(lifetime: u8, zones: impl Iterator<Item = &'z ZoneView<'z>>) -> Option<(u32, u32)> {
+fn best_match<'z>(lifetime: u8, zones: impl Iterator<Item = &'z ZoneView>) -> Option<(u32, u32)> {
     let mut best = None;
     for view in zones {
         let distance = distance(view.lifetime, lifetime);
@@ -190,22 +170,23 @@ fn best_match<'z>(lifetime: u8, zones: impl Iterator<Item = &'z ZoneView<'z>>) -
 }
 
 /// The zone that wastes the least when it is finished.
-fn cheapest(zones: &[ZoneView<'_>]) -> Choice {
+fn cheapest(zones: &[ZoneView]) -> Choice {
     let idle = zones.iter().filter(|view| view.writers == 0);
     idle.min_by_key(|view| view.room).map_or(Choice::Nothing, |view| Choice::Finish(view.zone))
 }
 
-fn open_or_finish(zones: &[ZoneView<'_>], room: Room) -> Choice {
+fn open_or_finish(zones: &[ZoneView], room: Room) -> Choice {
     if room.token { Choice::Open } else { cheapest(zones) }
 }
 
-fn equal<'z>(want: &Want<'_>, zones: &'z [ZoneView<'z>]) -> Option<&'z ZoneView<'z>> {
+/// A zone of equal lifetime, rather one that nobody writes.
+fn equal<'z>(want: &Want, zones: &'z [ZoneView]) -> Option<&'z ZoneView> {
     zones.iter().filter(|view| view.lifetime == want.lifetime).max_by_key(|view| (view.writers == 0, view.zone))
 }
 
 impl Allocation {
     /// The choice for `want`. All `zones` can be written; zones being reset or finished are not among them.
-    pub fn choose(self, want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+    pub fn choose(self, want: &Want, zones: &[ZoneView], room: Room) -> Choice {
         match self {
             Allocation::Zenfs { tokens } => zenfs(want, zones, room, tokens),
             Allocation::Sinter => sinter(want, zones, room),
@@ -219,18 +200,16 @@ impl Allocation {
                 None => open_or_finish(zones, Room { token: room.token || !tokens, ..room }),
             },
             Allocation::PerLevel => {
-                let same = |view: &&ZoneView<'_>| view.level == want.level && (view.lifetime <= 2) == (want.lifetime <= 2);
+                let same = |view: &&ZoneView| view.level == want.level && (view.lifetime <= 2) == (want.lifetime <= 2);
                 let same = zones.iter().filter(same).filter(|view| want.lifetime > 2 || view.lifetime == want.lifetime);
                 same.max_by_key(|view| view.writers == 0).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone))
             }
-            Allocation::Caza => caza(want, zones, room),
-            Allocation::Xfs => xfs(want, zones, room),
         }
     }
 }
 
 /// Collected data goes to its like, else to a zone of its own, else anywhere.
-fn moving(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+fn moving(want: &Want, zones: &[ZoneView], room: Room) -> Choice {
     let least = || zones.iter().min_by_key(|view| view.lifetime.abs_diff(want.lifetime));
     match equal(want, zones) {
         Some(view) => Choice::Use(view.zone),
@@ -240,7 +219,7 @@ fn moving(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
 }
 
 /// Chooses like ZenFS. Zones in which everything is dead do not match: ZenFS sees them as neither used nor empty.
-fn zenfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room, tokens: bool) -> Choice {
+fn zenfs(want: &Want, zones: &[ZoneView], room: Room, tokens: bool) -> Choice {
     let best = best_match(want.lifetime, zones.iter().filter(|view| view.valid > 0 && view.writers == 0));
     match best {
         // Moves go to a zone that is there, however bad a match.
@@ -251,37 +230,6 @@ fn zenfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room, tokens: bool) -> C
         Some((zone, COULD_BE_WORSE)) if tokens => Choice::Use(zone),
         _ => cheapest(zones),
     }
-}
-
-fn overlap(a: &KeyRange, b: &KeyRange) -> bool {
-    a.0 <= b.1 && b.0 <= a.1
-}
-
-fn caza(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
-    let dies_with = |(level, keys): &&(u8, Option<&KeyRange>)| {
-        level.abs_diff(want.level) == 1 && want.keys.zip(*keys).is_some_and(|(ours, theirs)| overlap(ours, theirs))
-    };
-    let together = |view: &ZoneView<'_>| view.tenants.iter().filter(dies_with).count();
-    let tables = zones.iter().filter(|view| view.lifetime > 2 && !want.log);
-    match tables.map(|view| (together(view), view.zone)).max() {
-        Some((1.., zone)) => Choice::Use(zone),
-        _ if want.log => equal(want, zones).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone)),
-        _ if room.token && room.empty > 0 => Choice::Open,
-        _ => equal(want, zones).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone)),
-    }
-}
-
-fn xfs(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
-    let good = |view: &&ZoneView<'_>| view.lifetime == want.lifetime && want.lifetime <= 3;
-    if let Some(view) = zones.iter().filter(good).max_by_key(|view| view.touched) {
-        return Choice::Use(view.zone);
-    }
-    if room.token && room.empty > 0 {
-        return Choice::Open;
-    }
-    let fair = zones.iter().filter(|view| view.lifetime >= 4 && want.lifetime >= 4).min_by_key(|view| view.touched);
-    let any = || zones.iter().min_by_key(|view| view.touched);
-    fair.or_else(any).map_or(Choice::Nothing, |view| Choice::Use(view.zone))
 }
 
 /// Lives of files of one group differ at most by this factor.
@@ -295,7 +243,7 @@ const SOON: std::ops::RangeInclusive<u8> = 2..=3;
 /// is what the lives tell apart.) Of several the one that dies next to it. Else, for what dies soon, a zone in which everything is dead: to
 /// fill it up costs no reset and no active place. What is dead there stays until what is written behind it is dead, too, so what lives long
 /// rather gets an empty one. Else, of all zones with tables, the one that dies next to it.
-fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
+fn sinter(want: &Want, zones: &[ZoneView], room: Room) -> Choice {
     let all_dead = || zones.iter().filter(|view| view.is_free());
     let dead = || all_dead().max_by_key(|view| view.room).map(|view| Choice::Use(view.zone));
     // These zones are among those that could be emptied, which costs a reset.
@@ -305,13 +253,13 @@ fn sinter(want: &Want<'_>, zones: &[ZoneView<'_>], room: Room) -> Choice {
         let same = equal(want, zones).map(|view| Choice::Use(view.zone));
         return same.or_else(fresh).unwrap_or_else(|| cheapest(zones));
     }
-    let apart = |view: &ZoneView<'_>| (view.death - want.death as f64).abs();
-    let nearest = |group: &dyn Fn(&ZoneView<'_>) -> bool| {
+    let apart = |view: &ZoneView| (view.death - want.death as f64).abs();
+    let nearest = |group: &dyn Fn(&ZoneView) -> bool| {
         let tables = zones.iter().filter(|view| view.lifetime > 2 && !view.is_free() && group(view));
         tables.min_by(|a, b| apart(a).total_cmp(&apart(b))).map(|view| Choice::Use(view.zone))
     };
     let (life, unknown) = (want.life as f64, want.life == 0);
-    let alike = |view: &ZoneView<'_>| unknown || view.life <= life * ALIKE && life <= view.life * ALIKE;
+    let alike = |view: &ZoneView| unknown || view.life <= life * ALIKE && life <= view.life * ALIKE;
     let same = nearest(&|view| view.level == want.level && alike(view));
     same.or_else(fresh).or_else(|| nearest(&|_| true)).unwrap_or_else(|| cheapest(zones))
 }

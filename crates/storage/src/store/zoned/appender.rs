@@ -61,7 +61,7 @@ impl ZonedAppender {
         ZonedAppender { volume, cell, cause, zone, framed, failed, synced, ranges, moved, buffer, _session: session }
     }
 
-    fn want(&self) -> Want<'_> {
+    fn want(&self) -> Want {
         let about = &self.cell.about;
         let now = self.volume.state.lock().clock;
         Want {
@@ -72,7 +72,6 @@ impl ZonedAppender {
             now,
             death: about.death,
             life: about.death.saturating_sub(about.born),
-            keys: about.keys.as_ref(),
         }
     }
 

@@ -372,11 +372,11 @@ impl Target<'_> {
         }
         let about = &cell.about;
         let now = self.volume.state.lock().clock;
-        let (lifetime, level, keys) = (about.lifetime, about.level, about.keys.as_ref());
+        let (lifetime, level) = (about.lifetime, about.level);
         // A file that outlived its expectation is expected to live as long again.
         let death = about.death.max(now + now.saturating_sub(about.born));
         let life = death.saturating_sub(about.born);
-        let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, life, keys })?;
+        let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, life })?;
         self.zone = Some(zone);
         Ok(zone)
     }

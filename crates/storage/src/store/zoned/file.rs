@@ -1,7 +1,7 @@
 //! One file: its pieces in zones, the bytes held back in memory, and its readers.
 
 use super::failed;
-use super::format::{About, KeyRange, Range};
+use super::format::{About, Range};
 use super::volume::Volume;
 use crate::store::{FileId, FileKind, ReadAt, Result, StoreError};
 use parking_lot::RwLock;
@@ -103,10 +103,6 @@ impl Cell {
 
     pub(super) fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
-    }
-
-    pub(super) fn keys(&self) -> Option<&KeyRange> {
-        self.about.keys.as_ref()
     }
 }
 

@@ -15,7 +15,7 @@ use super::format::{Edit, ZoneNote};
 use super::of_number;
 use super::reset::{Dead, Space};
 use super::volume::{Condition, Slot, State, Volume};
-use crate::store::{ByLifetime, Cause, FileId, Result, StoreError};
+use crate::store::{ByLifetime, Cause, Result, StoreError};
 use crate::zoned::ZoneState;
 use parking_lot::MutexGuard;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ const SHORT: u8 = 2;
 /// The lifetime of manifests: unknown, but long.
 const PINNING: u8 = 0;
 
-impl Want<'_> {
+impl Want {
     /// The file is a manifest. A zone with any of it cannot be emptied, whatever else is dead there.
     fn pins(&self) -> bool {
         self.log && self.lifetime == PINNING
@@ -66,12 +66,11 @@ impl State {
 
     /// Open zones that the policy may choose for the file. A zone that the collector moves files into is open to moved files only: other
     /// files would fill the reserve that the collector needs to free space.
-    pub(super) fn views(&self, want: &Want<'_>, tenants: bool) -> Vec<ZoneView<'_>> {
+    pub(super) fn views(&self, want: &Want) -> Vec<ZoneView> {
         let is_open = |slot: &Slot| slot.condition == Condition::Open && !slot.busy && slot.room() > 0;
         let open = (0u32..).zip(&self.zones).filter(|(_, slot)| is_open(slot) && (want.moving || slot.movers == 0));
         open.map(|(zone, slot)| {
             let note = self.catalog.zones.get(zone as usize).copied().unwrap_or_default();
-            let of = |id: &FileId| self.names.get(id).map(|cell| (cell.about.level, cell.keys()));
             ZoneView {
                 zone,
                 lifetime: note.lifetime,
@@ -82,13 +81,12 @@ impl State {
                 touched: slot.touched,
                 death: slot.death,
                 life: slot.life,
-                tenants: if tenants { slot.tenants.keys().filter_map(of).collect() } else { Vec::new() },
             }
         })
         .collect()
     }
 
-    fn room(&self, want: &Want<'_>, max_active: Option<u32>, reserve: u32) -> Room {
+    fn room(&self, want: &Want, max_active: Option<u32>, reserve: u32) -> Room {
         let active = self.count(|slot| matches!(slot.condition, Condition::Open | Condition::Ended));
         let token = places(max_active).is_none_or(|places| {
             let kept = match (want.moving || want.pins(), want.log) {
@@ -103,7 +101,7 @@ impl State {
     }
 
     /// Zones that are empty, or would be after a reset, and that the file need not leave.
-    fn to_be_had(&self, want: &Want<'_>, reserve: u32) -> u32 {
+    fn to_be_had(&self, want: &Want, reserve: u32) -> u32 {
         let dead = self.count(|slot| slot.is_dead() && !slot.stuck);
         (self.empty_zones() + dead).saturating_sub(left(want, reserve))
     }
@@ -124,7 +122,7 @@ impl State {
 
     /// Counts one more file that is written into the zone. True if it is the first: the zone gets its lifetime and level. A table beside
     /// logs is noted: the zone no longer holds frames only.
-    fn settle(&mut self, zone: u32, want: &Want<'_>) -> bool {
+    fn settle(&mut self, zone: u32, want: &Want) -> bool {
         let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else {
             return false;
         };
@@ -152,7 +150,7 @@ fn places(max_active: Option<u32>) -> Option<u32> {
 
 /// Empty and dead zones that a file must leave free. The collector leaves none; a manifest, which must not share a zone with tables, leaves
 /// one; all other files leave the collector's reserve. A zone that the collector has emptied counts for the reserve before it is reset.
-fn left(want: &Want<'_>, reserve: u32) -> u32 {
+fn left(want: &Want, reserve: u32) -> u32 {
     match want {
         _ if want.moving => 0,
         _ if want.pins() => reserve.min(1),
@@ -169,10 +167,10 @@ struct Fallback {
 
 /// The open zone to fall back to: manifests apart, and logs and tables, if that can be; of the nearest lifetime; the one not written for
 /// longest.
-fn closest(want: &Want<'_>, zones: &[ZoneView<'_>]) -> Option<Fallback> {
-    let pinned = |view: &ZoneView<'_>| !view.is_free() && (view.lifetime == PINNING) != (want.lifetime == PINNING);
-    let logs = |view: &ZoneView<'_>| (view.lifetime <= SHORT) != (want.lifetime <= SHORT);
-    let apart = |view: &ZoneView<'_>| (pinned(view), logs(view), view.lifetime.abs_diff(want.lifetime), view.touched);
+fn closest(want: &Want, zones: &[ZoneView]) -> Option<Fallback> {
+    let pinned = |view: &ZoneView| !view.is_free() && (view.lifetime == PINNING) != (want.lifetime == PINNING);
+    let logs = |view: &ZoneView| (view.lifetime <= SHORT) != (want.lifetime <= SHORT);
+    let apart = |view: &ZoneView| (pinned(view), logs(view), view.lifetime.abs_diff(want.lifetime), view.touched);
     zones.iter().min_by_key(|view| apart(view)).map(|view| Fallback { zone: view.zone, pinned: pinned(view) })
 }
 
@@ -192,7 +190,7 @@ pub(super) fn no_space(operation: &'static str) -> StoreError {
 
 impl Volume {
     /// A zone to write to, in which the caller counts as a writer until [`Volume::leave`].
-    pub(super) fn acquire(&self, want: &Want<'_>) -> Result<u32> {
+    pub(super) fn acquire(&self, want: &Want) -> Result<u32> {
         let zone = self.choose(want)?;
         if !want.log && self.state.lock().zones.get(zone as usize).is_some_and(|slot| slot.mixing) {
             // A reader of a log there after a crash must not take a table for damage.
@@ -208,7 +206,7 @@ impl Volume {
     }
 
     /// A zone in which the caller counts as a writer.
-    fn choose(&self, want: &Want<'_>) -> Result<u32> {
+    fn choose(&self, want: &Want) -> Result<u32> {
         let policy = self.options.allocation;
         let reserve = self.options.reserve;
         let max_active = self.device.geometry().max_active;
@@ -217,7 +215,7 @@ impl Volume {
         let mut hopeless = false;
         loop {
             self.check_alive("append")?;
-            let views = state.views(want, policy.wants_tenants());
+            let views = state.views(want);
             let room = state.room(want, max_active, reserve);
             let choice = policy.choose(want, &views, room);
             // Data that cannot be moved away comes to lie beside other data only when all else has failed.
@@ -274,7 +272,7 @@ impl Volume {
         spacious
     }
 
-    fn settle(&self, state: &mut State, zone: u32, want: &Want<'_>) -> u32 {
+    fn settle(&self, state: &mut State, zone: u32, want: &Want) -> u32 {
         if state.settle(zone, want) {
             self.device.destine(zone, want.lifetime);
         }

@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn zone(zone: u32, lifetime: u8, level: u8, room: u64) -> ZoneView<'static> {
+fn zone(zone: u32, lifetime: u8, level: u8, room: u64) -> ZoneView {
     ZoneView { zone, lifetime, level, room, valid: 100, touched: u64::from(zone), ..ZoneView::default() }
 }
 
-fn table(lifetime: u8, level: u8) -> Want<'static> {
+fn table(lifetime: u8, level: u8) -> Want {
     Want { lifetime, level, ..Want::default() }
 }
 
-fn log() -> Want<'static> {
+fn log() -> Want {
     Want { lifetime: 2, log: true, ..Want::default() }
 }
 
@@ -18,7 +18,7 @@ const ROOMY: Room = Room { token: true, empty: 50, zones: 100 };
 const NO_TOKEN: Room = Room { token: false, empty: 50, zones: 100 };
 const NO_EMPTY: Room = Room { token: true, empty: 0, zones: 100 };
 
-fn check(policy: Allocation, cases: &[(Want<'_>, Room, Choice)], zones: &[ZoneView<'_>]) {
+fn check(policy: Allocation, cases: &[(Want, Room, Choice)], zones: &[ZoneView]) {
     for (number, (want, room, due)) in cases.iter().enumerate() {
         assert_eq!(policy.choose(want, zones, *room), *due, "{}, case {number}", policy.name());
     }
@@ -102,46 +102,6 @@ fn per_level_tells_levels_of_one_lifetime_apart() {
         (Want { log: true, ..table(0, 0) }, ROOMY, Open),
     ];
     check(Allocation::PerLevel, &cases, &zones);
-}
-
-#[test]
-fn caza_puts_together_what_a_compaction_takes_together() {
-    let range = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
-    let (low, high, ours) = (range("a", "f"), range("g", "m"), range("e", "h"));
-    let zones = [
-        ZoneView { tenants: vec![(1, Some(&low))], ..zone(1, 3, 1, 10) },
-        ZoneView { tenants: vec![(3, Some(&low)), (3, Some(&high)), (2, Some(&high))], ..zone(2, 5, 3, 30) },
-        ZoneView { tenants: vec![(7, Some(&low)), (2, None)], ..zone(3, 5, 7, 30) },
-    ];
-    use Choice::{Open, Use};
-    let far = range("x", "z");
-    let cases = [
-        // One file of level 1 overlaps in zone 1, two of level 3 in zone 2; that of its own level does not count.
-        (Want { keys: Some(&ours), ..table(4, 2) }, ROOMY, Use(2)),
-        (Want { keys: Some(&ours), ..table(3, 0) }, ROOMY, Use(1)),
-        (Want { keys: Some(&far), ..table(4, 2) }, ROOMY, Open),
-        (Want { keys: Some(&far), ..table(5, 4) }, NO_EMPTY, Use(3)),
-        (table(4, 2), ROOMY, Open),
-        (log(), ROOMY, Open),
-    ];
-    check(Allocation::Caza, &cases, &zones);
-}
-
-#[test]
-fn xfs_falls_back_step_by_step() {
-    let zones = [zone(1, 3, 1, 10), zone(2, 3, 1, 10), zone(3, 4, 2, 30)];
-    use Choice::{Nothing, Open, Use};
-    let cases = [
-        (table(3, 1), ROOMY, Use(2)),
-        // Long lives share only when there is nothing new.
-        (table(4, 2), ROOMY, Open),
-        (table(4, 2), NO_EMPTY, Use(3)),
-        (table(5, 3), NO_TOKEN, Use(3)),
-        // Anything, the one not written for longest.
-        (log(), NO_EMPTY, Use(1)),
-    ];
-    check(Allocation::Xfs, &cases, &zones);
-    check(Allocation::Xfs, &[(table(5, 3), NO_EMPTY, Nothing)], &[]);
 }
 
 #[test]
