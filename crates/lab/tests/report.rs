@@ -442,6 +442,15 @@ fn the_table_has_every_phase_of_every_run() {
             let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(|name| of(phase(record, name))).sum::<u64>() as f64;
             assert_eq!(found.len(), 1);
             near(found[0], sum(|p| p.written.total_bytes) / sum(|p| p.written.user_bytes));
+            for metric in sample.study.drawn.iter().chain(sample.study.hypotheses.iter().map(|hypothesis| &hypothesis.metric)) {
+                let figures = mine.iter().filter(|line| line[column("measure")] == *measure);
+                let place = column(&format!("measure_{}", metric.id()));
+                let figures: Vec<f64> = figures.filter_map(|line| line[place].parse().ok()).collect();
+                match metric.of(record, phases) {
+                    Some(figure) => near(figures[0], figure),
+                    None => assert!(figures.is_empty(), "{metric:?}"),
+                }
+            }
         }
     }
 }

@@ -2,8 +2,9 @@
 //! figures stand the factors of the cell, the commit and the version of the engine, or for runs without a plan the workload and all
 //! parameters, where they differ between runs; the study and the records beside the table have all other settings.
 //!
-//! `measure` names the measure of the phase, which may span several phases, and `measure_write_amplification` is that of all of them, which
-//! verdicts use; it stands in the line of the last of these phases only, so that a mean over lines is one over runs.
+//! `measure` names the measure of the phase, which may span several phases. Columns `measure_...` are figures of all of them: write
+//! amplification, and what the study draws or judges. They stand in the line of the last of these phases only, so that a mean over lines is
+//! one over runs.
 
 use super::cells::{Parameters, varied};
 use super::load::{Folder, Run};
@@ -27,8 +28,9 @@ const COUNTS: &[(&str, Count)] = &[
 /// The table of all folders.
 pub fn csv(folders: &[Folder]) -> String {
     let (names, runs) = varied(folders);
-    let head = ["run", "cell", "repeat", "engine", "seed", "started_unix", "failure", "phase"].into_iter();
-    let head = head.chain(["measure", "measure_write_amplification"]).map(str::to_owned);
+    let metrics = metrics(folders);
+    let head = ["run", "cell", "repeat", "engine", "seed", "started_unix", "failure", "phase", "measure"].map(str::to_owned).into_iter();
+    let head = head.chain(metrics.iter().map(|metric| format!("measure_{}", metric.id())));
     let measured = PHASE.iter().map(|m| m.column).chain(COUNTS.iter().map(|(name, _)| *name)).map(str::to_owned);
     let mut out = line(head.chain(measured).chain(names.iter().cloned()));
     for (folder, run, parameters) in &runs {
@@ -36,18 +38,34 @@ pub fn csv(folders: &[Folder]) -> String {
         // A run that failed before its first phase is still a line.
         let phases = if run.record.phases.is_empty() { std::slice::from_ref(&none) } else { &run.record.phases[..] };
         for phase in phases {
-            out += &line(fields(folder, run, phase).chain(values(&names, parameters)));
+            out += &line(fields(folder, run, phase, &metrics).chain(values(&names, parameters)));
         }
     }
     out
 }
 
-fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord) -> impl Iterator<Item = String> {
+/// Figures of measures: write amplification, then those that the studies draw or judge.
+fn metrics(folders: &[Folder]) -> Vec<Metric> {
+    let plans = folders.iter().filter_map(|folder| folder.plan.as_ref());
+    let used = plans.flat_map(|plan| plan.drawn.iter().copied().chain(plan.hypotheses.iter().map(|hypothesis| hypothesis.metric)));
+    let mut metrics = vec![Metric::WriteAmplification];
+    for metric in used {
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    metrics
+}
+
+fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord, metrics: &[Metric]) -> impl Iterator<Item = String> {
     let (record, spec) = (&run.record, &run.record.spec);
     let cell = folder.planned(run).map(|(_, cell)| cell);
     let measure = cell.and_then(|cell| cell.measures.iter().find(|(_, phases)| phases.contains(&phase.name)));
-    let together = measure.filter(|(_, phases)| phases.last() == Some(&phase.name));
-    let together = together.and_then(|(_, phases)| Metric::WriteAmplification.of(record, phases));
+    // A run that filled the medium ends with an earlier phase than planned.
+    let last = measure.and_then(|(_, phases)| record.phases.iter().rev().find(|phase| phases.contains(&phase.name)));
+    let together = measure.filter(|_| last.is_some_and(|last| last.name == phase.name));
+    let of = |metric: &Metric| together.and_then(|(_, phases)| metric.of(record, phases)).map_or(String::new(), figure);
+    let together: Vec<String> = metrics.iter().map(of).collect();
     let run = [
         run.name.clone(),
         cell.map_or(String::new(), |cell| cell.name.clone()),
@@ -58,11 +76,10 @@ fn fields(folder: &Folder, run: &Run, phase: &PhaseRecord) -> impl Iterator<Item
         record.failure.clone().unwrap_or_default(),
         phase.name.clone(),
         measure.map_or(String::new(), |(name, _)| name.clone()),
-        together.map_or(String::new(), figure),
     ];
     let measures: Vec<String> = PHASE.iter().map(|m| (m.of)(phase).map_or(String::new(), figure)).collect();
     let counts: Vec<String> = COUNTS.iter().map(|(_, of)| of(phase).map_or(String::new(), |x| x.to_string())).collect();
-    run.into_iter().chain(measures).chain(counts)
+    run.into_iter().chain(together).chain(measures).chain(counts)
 }
 
 /// Rounds to six significant digits.
