@@ -58,7 +58,7 @@ pub fn is_core(cell: &Cell) -> bool {
     jobs != NONE
         && match factor("experiment") {
             "A" => policy == ZENFS,
-            "B" => [ZENFS, "wla", "sla", SLA].contains(&policy),
+            "B" => [ZENFS, "sla", SLA].contains(&policy),
             "C" => COMPARED.contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
             _ => false,
         }
