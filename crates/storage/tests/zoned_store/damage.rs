@@ -1,7 +1,7 @@
 //! Bits that rot: nothing wrong is ever shown for what was durable.
 
 use super::support::*;
-use sinter_storage::store::zoned::ZonedStore;
+use sinter_storage::store::zoned::{Allocation, Reset, ZonedStore};
 use sinter_storage::store::{FileId, Store, StoreLock};
 use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZoneError, ZoneState, ZonedDevice};
 use std::io::ErrorKind;
@@ -141,8 +141,10 @@ fn damage_of_the_last_metadata_is_an_error() {
 
 #[test]
 fn damage_of_a_log_is_an_error() {
+    // Both logs lie in one zone.
+    let options = stepped(Allocation::PerLevel, Reset::Eager);
     let drive = tiny();
-    let store = format(&drive, plain());
+    let store = format(&drive, options);
     let mut open_log = log(&store, 1, b"open, first;");
     let mut sealed = log(&store, 2, b"sealed, first;");
     store.sync_names().unwrap();
@@ -160,7 +162,7 @@ fn damage_of_a_log_is_an_error() {
     std::mem::forget(open_log);
     let mut errors = 0;
     for at in 0..zone.written {
-        let store = ZonedStore::open(rotten(&drive, zone.zone, at), plain()).unwrap();
+        let store = ZonedStore::open(rotten(&drive, zone.zone, at), options).unwrap();
         for (number, whole) in (1..).zip(&whole) {
             let file = store.open(FileId::log(number)).unwrap();
             let mut bytes = vec![0; file.len() as usize];

@@ -14,14 +14,14 @@ pub enum Allocation {
         /// is finished, as if there were no limit.
         tokens: bool,
     },
-    /// Weakly by lifetime: a zone of equal lifetime, else like ZenFS.
+    /// Weakly by lifetime: a zone of equal lifetime that nobody writes, else like ZenFS.
     Wla {
         /// True: ZenFS's rule for active zones: if no more may become active, the cheapest is finished to make space for a new one. False:
         /// nothing is finished for it, as on a drive without a limit; a file that meets the limit is treated like one for which there is no
         /// zone.
         tokens: bool,
     },
-    /// Strongly by lifetime: a zone of equal lifetime, else a new one.
+    /// Strongly by lifetime: a zone of equal lifetime that nobody writes, else a new one.
     Sla {
         /// See [`Allocation::Wla`].
         tokens: bool,
@@ -184,6 +184,11 @@ fn equal<'z>(want: &Want, zones: &'z [ZoneView]) -> Option<&'z ZoneView> {
     zones.iter().filter(|view| view.lifetime == want.lifetime).max_by_key(|view| (view.writers == 0, view.zone))
 }
 
+/// A zone of equal lifetime that nobody writes. ZenFS, of which WLA and SLA are variants, has one writer in a zone.
+fn alone<'z>(want: &Want, zones: &'z [ZoneView]) -> Option<&'z ZoneView> {
+    equal(want, zones).filter(|view| view.writers == 0)
+}
+
 impl Allocation {
     /// The choice for `want`. All `zones` can be written; zones being reset or finished are not among them.
     pub fn choose(self, want: &Want, zones: &[ZoneView], room: Room) -> Choice {
@@ -191,11 +196,11 @@ impl Allocation {
             Allocation::Zenfs { tokens } => zenfs(want, zones, room, tokens),
             Allocation::Sinter => sinter(want, zones, room),
             _ if want.moving => moving(want, zones, room),
-            Allocation::Wla { tokens } => match equal(want, zones) {
+            Allocation::Wla { tokens } => match alone(want, zones) {
                 Some(view) => Choice::Use(view.zone),
                 None => zenfs(want, zones, Room { token: room.token || !tokens, ..room }, true),
             },
-            Allocation::Sla { tokens } => match equal(want, zones) {
+            Allocation::Sla { tokens } => match alone(want, zones) {
                 Some(view) => Choice::Use(view.zone),
                 None => open_or_finish(zones, Room { token: room.token || !tokens, ..room }),
             },

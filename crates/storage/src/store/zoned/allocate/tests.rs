@@ -76,9 +76,11 @@ fn wla_and_sla_take_equal_lives_first() {
         (Want { moving: true, ..table(3, 1) }, NO_EMPTY, Use(1)),
     ];
     check(Allocation::Sla { tokens: true }, &sla, &zones);
-    // Several writers share a zone; one that nobody writes is better.
-    let shared = [ZoneView { writers: 2, ..zone(1, 4, 2, 10) }];
-    check(Allocation::Sla { tokens: true }, &[(table(4, 2), ROOMY, Use(1))], &shared);
+    // Like ZenFS, they let one file at a time into a zone; only moved files come to others.
+    let written = [ZoneView { writers: 1, ..zone(1, 4, 2, 10) }];
+    let cases = [(table(4, 2), ROOMY, Open), (Want { moving: true, ..table(4, 2) }, ROOMY, Use(1))];
+    check(Allocation::Sla { tokens: true }, &cases, &written);
+    check(Allocation::Wla { tokens: true }, &cases, &written);
     let both = [ZoneView { writers: 2, ..zone(9, 4, 2, 10) }, zone(3, 4, 2, 10)];
     check(Allocation::Wla { tokens: true }, &[(table(4, 2), ROOMY, Use(3))], &both);
     // Where no more zones may be active: with ZenFS's rule one is finished, without it nothing is.
