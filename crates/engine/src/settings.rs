@@ -26,7 +26,7 @@ pub use crate::codec::{Codec, Compression};
 pub use budget::{Budgets, DEFAULT_MEMORY};
 pub use codecs::Codecs;
 pub use compressed_cache::CompressedCache;
-pub use preclude::Preclude;
+pub use preclude::{Preclude, UntimedData};
 pub use rocksdb::{OptionEntry, OptionsFile, WithoutEffect};
 pub use tier_budget::TierBudget;
 pub use tiers::{TemperatureAges, TierPaths};
@@ -176,6 +176,8 @@ pub struct FamilySettings {
     pub fast_tier_budget: TierBudget,
     /// Data younger than this stays above the last level, older data is demoted to it as compactions come by.
     pub preclude_last_level_data_seconds: Preclude,
+    /// Age of data whose sequence number was dropped while ages were not tracked, where a fixed age places data.
+    pub untimed_data: UntimedData,
     /// Temperature of tables that are written to the last level; `Unknown`: that of all other tables, or, where age places data and no
     /// setting gives temperatures by age, that of the coldest tier ([`FamilySettings::on_tiers`]).
     pub last_level_temperature: Temperature,
@@ -242,6 +244,7 @@ impl Default for FamilySettings {
             temperature_ages: TemperatureAges::default(),
             fast_tier_budget: TierBudget::default(),
             preclude_last_level_data_seconds: Preclude::Seconds(0),
+            untimed_data: UntimedData::Young,
             last_level_temperature: Temperature::Unknown,
             default_write_temperature: Temperature::Unknown,
         }

@@ -236,6 +236,9 @@ pub struct EngineFlags {
     /// Data younger than so many seconds stays above the last level; 0: age does not place data.
     #[arg(long)]
     pub preclude_last_level_data_seconds: Option<String>,
+    /// Age of data written while ages were not tracked, with a fixed preclude_last_level_data_seconds: young or old.
+    #[arg(long)]
+    pub untimed_data: Option<String>,
     /// Temperature of tables that are written to the last level.
     #[arg(long)]
     pub last_level_temperature: Option<String>,

@@ -166,6 +166,7 @@ fn apply_family(flags: &EngineFlags, family: &mut FamilySettings) -> Result<(), 
         ("fast_tier_budget", &flags.fast_tier_budget),
         ("temperature_ages", &flags.temperature_ages),
         ("preclude_last_level_data_seconds", &flags.preclude_last_level_data_seconds),
+        ("untimed_data", &flags.untimed_data),
         ("last_level_temperature", &flags.last_level_temperature),
         ("default_write_temperature", &flags.default_write_temperature),
     ];

@@ -29,7 +29,7 @@ use crate::operator::{CompactionFilter, MergeOperator};
 use crate::placement::Auto as Placement;
 use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
-use crate::settings::FamilySettings;
+use crate::settings::{FamilySettings, UntimedData};
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
 use crate::times::{Cut, TimeMap};
 use parking_lot::Mutex;
@@ -374,7 +374,7 @@ impl Job<'_> {
         let factory = Factory { job: self, level: self.level, stretches: &self.stretches, to: to_key, samples };
         let upper = self.hot.as_ref().map(|(hot, stretches)| Upper {
             old: hot.old,
-            zeroed_is_old: self.context.placement.is_some(),
+            zeroed_is_old: self.context.placement.is_some() || self.context.settings.untimed_data == UntimedData::Old,
             spans: &hot.spans,
             factory: Factory { level: self.level - 1, stretches, ..factory },
             limits: Limits {

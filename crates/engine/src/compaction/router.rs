@@ -19,7 +19,8 @@ use crate::times::Cut;
 pub struct Upper<'a, F> {
     /// Entries as old as this do not go there.
     pub old: Cut,
-    /// Entries whose number was zeroed are as old as `old`, whatever it was: the choice of the cut keeps every number that it tells apart.
+    /// Entries whose number was zeroed are as old as `old`, whatever it was: the engine's own choice of the cut keeps every number that it
+    /// tells apart, and `untimed_data = old` asks for it.
     pub zeroed_is_old: bool,
     /// Key ranges in which it may write, in key order.
     pub spans: &'a [Span],

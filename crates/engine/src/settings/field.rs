@@ -2,7 +2,7 @@
 //! Reading, printing, validation and the reference page all walk this table, so that none of them can forget a field.
 
 use super::size::{format_bytes, format_compression, format_seconds, parse_bytes, parse_compression, parse_count, parse_seconds, shorten};
-use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TemperatureAges, TierBudget, TierPaths};
+use super::{Codecs, CompressedCache, DbSettings, FamilySettings, Preclude, Style, TemperatureAges, TierBudget, TierPaths, UntimedData};
 use sinter_storage::store::Temperature;
 
 /// One setting of `S`.
@@ -45,9 +45,11 @@ pub(super) enum Kind<S: 'static> {
         get: fn(&S) -> bool,
         set: fn(&mut S, bool),
     },
-    Style {
-        get: fn(&S) -> Style,
-        set: fn(&mut S, Style),
+    /// One of a few words; `get` and `set` count them from 0.
+    Word {
+        words: &'static [&'static str],
+        get: fn(&S) -> usize,
+        set: fn(&mut S, usize),
     },
     CompressedCache {
         get: fn(&S) -> CompressedCache,
@@ -114,11 +116,10 @@ impl<S> Field<S> {
                 "false" => set(settings, false),
                 _ => return Err(format!("`{}` is neither true nor false", shorten(text))),
             },
-            Kind::Style { set, .. } => match text.trim() {
-                "leveled" => set(settings, Style::Leveled),
-                "universal" => set(settings, Style::Universal),
-                _ => return Err(format!("`{}` is neither leveled nor universal", shorten(text))),
-            },
+            Kind::Word { words, set, .. } => {
+                let known = words.iter().position(|word| *word == text.trim());
+                set(settings, known.ok_or_else(|| format!("`{}` is none of {}", shorten(text), words.join(", ")))?);
+            }
             Kind::CompressedCache { set, .. } => set(settings, CompressedCache::parse(text)?),
             Kind::TierBudget { set, .. } => set(settings, TierBudget::parse(text)?),
             Kind::Compression { set, .. } => set(settings, parse_compression(text)?),
@@ -138,10 +139,7 @@ impl<S> Field<S> {
             Kind::Whole { unit, get, .. } => unit.format(get(settings)),
             Kind::Real { get, .. } => format!("{:?}", get(settings)),
             Kind::Flag { get, .. } => get(settings).to_string(),
-            Kind::Style { get, .. } => match get(settings) {
-                Style::Leveled => "leveled".into(),
-                Style::Universal => "universal".into(),
-            },
+            Kind::Word { words, get, .. } => words.get(get(settings)).copied().unwrap_or_default().into(),
             Kind::CompressedCache { get, .. } => get(settings).text(),
             Kind::TierBudget { get, .. } => get(settings).text(),
             Kind::Compression { get, .. } => format_compression(get(settings)),
@@ -157,7 +155,7 @@ impl<S> Field<S> {
             Kind::Whole { unit, min, max, .. } => format!("{} to {}", unit.format(*min), unit.format(*max)),
             Kind::Real { min, max, .. } => format!("{min} to {max}"),
             Kind::Flag { .. } => "true, false".into(),
-            Kind::Style { .. } => "leveled, universal".into(),
+            Kind::Word { words, .. } => words.join(", "),
             Kind::CompressedCache { .. } => format!("auto, off, or a share up to {}", CompressedCache::MOST),
             Kind::TierBudget { .. } => "64KiB and more, or a share up to 100%".into(),
             Kind::Compression { .. } => "auto, or 1 to 16 entries codec[:level][:dict=SIZE]".into(),
@@ -199,6 +197,22 @@ macro_rules! plain {
             effect: $effect,
             limit: $limit,
             kind: Kind::$kind { $($bound: $value,)* get: |s| s.$name, set: |s, value| s.$name = value },
+        }
+    };
+}
+
+macro_rules! words {
+    ($name:ident, $enum:ident { $($word:ident: $variant:ident),* }, $rocksdb:expr, $effect:expr $(,)?) => {
+        Field {
+            name: stringify!($name),
+            rocksdb: $rocksdb,
+            effect: $effect,
+            limit: "",
+            kind: Kind::Word {
+                words: &[$(stringify!($word)),*],
+                get: |s| [$($enum::$variant),*].iter().position(|known| *known == s.$name).unwrap_or(0),
+                set: |s, at| s.$name = [$($enum::$variant),*].get(at).copied().unwrap_or_default(),
+            },
         }
     };
 }
@@ -343,12 +357,11 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         "Larger: bursts pass without a wait, memory grows by one write buffer each. Smaller: writers wait sooner.",
         "one memtable is written while another is flushed",
     ),
-    plain!(
+    words!(
         style,
-        Style {},
+        Style { leveled: Leveled, universal: Universal },
         "compaction_style",
         "leveled: little space, fast reads, each byte is rewritten often. universal: a fraction of the writes, twice the space.",
-        "",
     ),
     whole!(
         block_size,
@@ -569,6 +582,14 @@ pub(super) static FAMILY: &[Field<FamilySettings>] = &[
         "Data younger than this stays above the last level, older data is demoted to it as compactions run. Larger: more of the data is on \
          the levels above. 0: age does not place data. auto: the engine finds the age.",
         "a century is for ever",
+    ),
+    words!(
+        untimed_data,
+        UntimedData { young: Young, old: Old },
+        "",
+        "With a fixed preclude_last_level_data_seconds: age of data whose number a compaction dropped while ages were not tracked. \
+         young: as young as the newest that it may be, so that none is demoted too early, and a merge may promote much of the last level. \
+         old: it stays on the last level, as in RocksDB.",
     ),
     plain!(
         last_level_temperature,

@@ -1,4 +1,4 @@
-//! Up to which age data stays above the last level.
+//! The age up to which data stays above the last level, and the age of data that has none.
 
 use super::size::{format_seconds, parse_seconds};
 
@@ -10,6 +10,18 @@ pub enum Preclude {
     Seconds(u64),
     /// The engine, from the workload.
     Auto,
+}
+
+/// Age of data whose sequence number a compaction dropped while ages were not tracked, for a fixed age that places data. The engine's own
+/// choice ([`Preclude::Auto`]) takes such data for old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum UntimedData {
+    /// As young as the newest entry that it may be: no data is demoted too early.
+    #[default]
+    Young,
+    /// Older than any age: it stays on the last level.
+    Old,
 }
 
 impl Default for Preclude {

@@ -23,12 +23,11 @@ fn rows<S>(out: &mut String, fields: &[Field<S>], defaults: &S) {
             Kind::Whole { unit: Unit::Count, .. } => "count",
             Kind::Real { .. } => "number",
             Kind::Flag { .. } => "flag",
-            Kind::Style { .. } => "word",
             Kind::CompressedCache { .. } => "word or share",
             Kind::TierBudget { .. } => "bytes or share",
             Kind::Compression { .. } | Kind::List { .. } => "list",
             Kind::Preclude { .. } => "word or seconds",
-            Kind::Temperature { .. } => "word",
+            Kind::Word { .. } | Kind::Temperature { .. } => "word",
         };
         let rocksdb = if field.rocksdb.is_empty() { "-".into() } else { format!("`{}`", field.rocksdb) };
         let (name, default, range) = (field.name, field.text(defaults), field.range());

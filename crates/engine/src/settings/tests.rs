@@ -56,6 +56,7 @@ fn random_family(random: &mut impl FnMut(u64) -> u64) -> FamilySettings {
             _ => TierBudget::Percent((1 + random(700)) as f64 / 7.0),
         },
         preclude_last_level_data_seconds: preclude,
+        untimed_data: if random(2) == 0 { UntimedData::Young } else { UntimedData::Old },
         last_level_temperature: Temperature::ALL[random(6) as usize],
         default_write_temperature: Temperature::ALL[random(6) as usize],
     }
@@ -192,6 +193,16 @@ fn the_compressed_part_of_the_cache_is_a_word_or_a_share() {
 }
 
 #[test]
+fn untimed_data_is_young_or_old() {
+    let parsed = |text: &str| FamilySettings::from_toml(&format!("untimed_data = \"{text}\"")).map(|settings| settings.untimed_data);
+    assert_eq!(
+        (parsed("young"), parsed("old"), FamilySettings::default().untimed_data),
+        (Ok(UntimedData::Young), Ok(UntimedData::Old), UntimedData::Young)
+    );
+    assert!(parsed("cold").is_err_and(|complaints| complaints.concat().contains("`cold` is none of young, old")));
+}
+
+#[test]
 fn all_complaints_of_a_file_come_at_once_with_lines() {
     let text = "memory = \"much\"\ncache_sizes = 1\nmax_subcompactions = 0\nbytes_per_sync = 1979-05-27\n\
         [family.a]\nwirte_buffer_size = 5\nblock_size = -1\nstyle = \"tree\"\ncompression = \"zstd:99 brotli\"\nnum_levels = 99\n\
@@ -203,7 +214,7 @@ fn all_complaints_of_a_file_come_at_once_with_lines() {
         "line 4: bytes_per_sync: must be a plain value, not a datetime",
         "line 6: unknown key `wirte_buffer_size`; the nearest known one is `write_buffer_size`",
         "line 7: block_size: `-1` is not a size",
-        "line 8: style: `tree` is neither leveled nor universal",
+        "line 8: style: `tree` is none of leveled, universal",
         "line 9: compression: `brotli` is not a codec",
         "line 12: family.b: must be a table",
         "line 3: max_subcompactions = 0: allowed 1 to 256, because",
@@ -340,8 +351,8 @@ fn every_bound_is_complained_about_at_once() {
     let all = complaints.join("\n");
     // These cannot hold a wrong value.
     let is_always_right = |f: &&field::Field<_>| {
-        use field::Kind::{Flag, List, Style, Temperature};
-        matches!(f.kind, Flag { .. } | Style { .. } | List { .. } | Temperature { .. })
+        use field::Kind::{Flag, List, Temperature, Word};
+        matches!(f.kind, Flag { .. } | Word { .. } | List { .. } | Temperature { .. })
     };
     for field in field::FAMILY.iter().filter(|f| !is_always_right(f)) {
         assert!(all.contains(field.name), "{} not in\n{all}", field.name);

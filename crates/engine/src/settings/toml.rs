@@ -112,7 +112,7 @@ fn write_fields<S>(settings: &S, fields: &[Field<S>]) -> String {
         let bare = match &field.kind {
             Kind::Whole { .. } | Kind::Preclude { .. } => text.bytes().all(|b| b.is_ascii_digit()),
             Kind::Real { .. } | Kind::Flag { .. } => true,
-            Kind::Style { .. } | Kind::CompressedCache { .. } | Kind::TierBudget { .. } | Kind::Compression { .. } => false,
+            Kind::Word { .. } | Kind::CompressedCache { .. } | Kind::TierBudget { .. } | Kind::Compression { .. } => false,
             Kind::Temperature { .. } | Kind::List { .. } => false,
         };
         let _ = if bare { writeln!(out, "{} = {text}", field.name) } else { writeln!(out, "{} = {}", field.name, quoted(&text)) };

@@ -134,7 +134,7 @@ fn bounds<S>(settings: &S, fields: &[Field<S>]) -> Vec<String> {
         Kind::CompressedCache { get, .. } => !get(settings).is_possible(),
         Kind::TierBudget { get, .. } => !get(settings).is_possible(),
         Kind::Preclude { get, .. } => !get(settings).is_possible(),
-        Kind::Flag { .. } | Kind::Style { .. } | Kind::Compression { .. } | Kind::Temperature { .. } | Kind::List { .. } => false,
+        Kind::Flag { .. } | Kind::Word { .. } | Kind::Compression { .. } | Kind::Temperature { .. } | Kind::List { .. } => false,
     };
     fields
         .iter()

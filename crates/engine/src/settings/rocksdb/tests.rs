@@ -60,6 +60,8 @@ fn settings_that_rocksdb_does_not_have_go_by_their_names() {
     assert_eq!((tiered.db.tiers, tiered.unknown), ("cold=/slow".parse().unwrap(), vec![]));
     assert_eq!(tiered.families[0].1.temperature_ages, "hot 1h, cold".parse().unwrap());
     assert_eq!((read.families[0].1.ttl_seconds, read.report()), (30 * 86_400, Vec::<String>::new()));
+    let untimed = OptionsFile::parse(&file("", "untimed_data=old", "")).unwrap();
+    assert_eq!((untimed.families[0].1.untimed_data, untimed.unknown), (crate::settings::UntimedData::Old, vec![]));
     let elsewhere = OptionsFile::parse(&file("cache_size=1", "memory_budget=1", "compressed_cache=auto")).unwrap();
     assert_eq!((elsewhere.unknown.len(), elsewhere.db), (3, DbSettings::default()), "they have a section, and others have RocksDB's name");
     assert!(OptionsFile::parse(&file("compressed_cache=0.95", "", "")).is_err());
