@@ -355,6 +355,11 @@ impl Table {
         Ok(self.properties.clone())
     }
 
+    /// Bytes of the index in the file.
+    pub fn index_bytes(&self) -> u64 {
+        self.footer.section(Section::Index).map_or(0, |index| index.end - index.start)
+    }
+
     /// The newest number that an entry with number 0 may once have had. A table that does not say may have had any of its numbers zeroed.
     pub fn zeroed_seq(&self) -> Seq {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
