@@ -158,8 +158,8 @@ impl Db {
     /// `rocksdb.background-errors` counts them, of all families, too. `sinterdb.compression` has the list of codecs, or a line for each
     /// level with the codec that the engine chose and why. `sinterdb.memory-split` tells how memory is divided between memtables and the
     /// two parts of the cache, and why; `sinterdb.memtable-capacity` and `sinterdb.compressed-cache-capacity` are bytes of it.
-    /// `sinterdb.index-bytes` has the size of the indexes in all tables. `sinterdb.tiering` tells up to which age data is kept from the last
-    /// level, and why, if the engine chooses that.
+    /// `sinterdb.index-bytes` has the size of the indexes in all tables. `sinterdb.tiering` tells up to which age data is kept from the
+    /// last level, and why, if the engine chooses that.
     /// `sinterdb.limits` tells the limits of CPU and memory that were found for this process, and what follows from them, a line each.
     /// `sinterdb.tiers` has a line for each store of the database ([`Db::tiers`]), and one for each of the last tables that found no room
     /// on theirs. `sinterdb.zones` tells what a store on a zoned drive wrote below the files, and how its zones are; elsewhere it is not
