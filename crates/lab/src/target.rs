@@ -43,6 +43,10 @@ pub trait Target: Sync + Sized {
     fn compact(&self) -> Outcome<()>;
     /// Returns when no background work runs or is needed.
     fn wait_for_compactions(&self) -> Outcome<()>;
+    /// Changes settings of the first family, by RocksDB's option names, while the store is open.
+    fn change(&self, _settings: &BTreeMap<String, String>) -> Outcome<()> {
+        Err("settings of this store cannot be changed while it is open".into())
+    }
     /// Current counters.
     fn figures(&self) -> Outcome<Figures>;
     /// Files and bytes of each level of a family (index into the list that it was opened with; 0 is the only one of many targets).
@@ -125,10 +129,15 @@ pub struct Figures {
     pub beneath: Option<Beneath>,
 }
 
+/// Ticker of flushes that wrote tables.
+pub const FLUSHES: &str = "lab.flushes";
+/// Ticker of the size of the indexes in all tables, bytes: not a counter, its value is that of the moment.
+pub const INDEX_BYTES: &str = "lab.index.bytes";
+
 /// Named counters and distributions since the target was opened.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Counters.
+    /// Counters. [`FLUSHES`] and [`INDEX_BYTES`] are the laboratory's, where the target knows them.
     pub tickers: BTreeMap<String, u64>,
     /// Distributions, in the unit that the name says.
     pub histograms: BTreeMap<String, HistogramSummary>,

@@ -22,7 +22,8 @@ use rocksdb::{
 };
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
-use sinter_lab::target::{Counters, Figures, LevelFigures, Outcome, Target};
+use sinter_lab::target::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, Outcome, Target};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -116,6 +117,13 @@ fn number_behind(text: &str, name: &str) -> u64 {
     behind.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
+/// Bytes of indexes in RocksDB's text of table properties: `index block size (user-key? 1, delta-value? 1)=117; `
+/// (table/table_properties.cc). 0 if it is not there.
+fn index_bytes_in(text: &str) -> u64 {
+    let behind = text.split_once("index block size").and_then(|(_, rest)| rest.split_once('=')).map_or("", |(_, rest)| rest);
+    behind.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
 impl Target for RocksTarget {
     type Session<'a> = RocksSession<'a>;
 
@@ -139,6 +147,12 @@ impl Target for RocksTarget {
     fn wait_for_compactions(&self) -> Outcome<()> {
         self.db.wait_for_compact(&WaitForCompactOptions::default())?;
         self.check_background()
+    }
+
+    fn change(&self, settings: &BTreeMap<String, String>) -> Outcome<()> {
+        let family = self.db.cf_handle(&self.families[0]).ok_or("the first family is gone")?;
+        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        Ok(self.db.set_options_cf(family, &settings)?)
     }
 
     /// The driver knows the bytes of its clients and of the directory. (`rocksdb.bytes.written` would not do for the former: it has the
@@ -175,7 +189,11 @@ impl Target for RocksTarget {
     /// RocksDB's tickers that are not 0, and what its event log says of compactions by level.
     fn counters(&self) -> Outcome<Counters> {
         let tickers = Ticker::iter().map(|ticker| (ticker.name().to_string(), self.options.get_ticker_count(*ticker)));
-        let tickers = tickers.filter(|(_, count)| *count > 0).chain(self.events.compacted());
+        let index_bytes = self.handles().into_iter().map(|family| self.db.property_value_cf(family, "rocksdb.aggregated-table-properties"));
+        let index_bytes: Vec<String> = index_bytes.map(|text| Ok(text?.unwrap_or_default())).collect::<Outcome<_>>()?;
+        let index_bytes = index_bytes.iter().map(|text| index_bytes_in(text)).sum();
+        let own = [(FLUSHES.to_string(), self.events.flushes()), (INDEX_BYTES.to_string(), index_bytes)];
+        let tickers = tickers.filter(|(_, count)| *count > 0).chain(self.events.compacted()).chain(own);
         Ok(Counters { tickers: tickers.collect(), ..Counters::default() })
     }
 
@@ -188,11 +206,13 @@ impl Target for RocksTarget {
 
 #[cfg(test)]
 mod tests {
-    use super::number_behind;
+    use super::{index_bytes_in, number_behind};
 
     #[test]
     fn numbers_are_found_in_text() {
         let text = "Write Stall (count): memtable-limit-stops: 7, total-delays: 12, total-stops: 3, interval: 0 total count\n";
+        let properties = "# data blocks=3; data block size=9; index block size (user-key? 1, delta-value? 1)=117; filter block size=8; ";
+        assert_eq!((index_bytes_in(properties), index_bytes_in("")), (117, 0));
         assert_eq!((number_behind(text, "total-delays"), number_behind(text, "total-stops"), number_behind(text, "absent")), (12, 3, 0));
     }
 }

@@ -67,6 +67,7 @@ fn shrink(spec: &RunSpec) -> Result<u64, String> {
             PhaseKind::Run { operations: Some(operations), .. } => *operations,
             PhaseKind::Run { .. } => return Err(format!("phase {:?} is ended by seconds: how much it writes is not known", phase.name)),
             PhaseKind::Replay { .. } => return Err(format!("phase {:?} is a replay, which is not predicted", phase.name)),
+            PhaseKind::Change { .. } => return Err(format!("phase {:?} changes settings, which is not predicted", phase.name)),
         });
     }
     let entry = (spec.workload.key_size + mean_value(spec)) as u64 + MEMTABLE_ENTRY;

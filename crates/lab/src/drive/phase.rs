@@ -13,6 +13,7 @@ use crate::run::{Pace, PhaseKind, PhaseRecord, RunSpec, Second};
 use crate::target::{Outcome, Target};
 use crate::workload::{KeyCoder, ValuePool};
 use sinterdb::clock::{Clock, SystemClock};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Builder, Thread};
 
@@ -35,6 +36,7 @@ enum Work<'a> {
     Replay { script: Script<'a>, pace: Pace },
     Settle,
     Compact,
+    Change(&'a BTreeMap<String, String>),
 }
 
 /// Nanoseconds of a number of seconds.
@@ -111,6 +113,7 @@ impl<'a, T: Target> Run<'a, T> {
                 )
             }
             PhaseKind::Compact => (Work::Compact, Vec::new(), Amount::Call),
+            PhaseKind::Change { settings } => (Work::Change(settings), Vec::new(), Amount::Call),
             _ => (Work::Settle, Vec::new(), Amount::Call),
         })
     }
@@ -136,6 +139,7 @@ impl<'a, T: Target> Run<'a, T> {
         match work {
             Work::Settle => self.target.flush().and_then(|()| self.target.wait_for_compactions()).map(|()| 0),
             Work::Compact => self.target.compact().map(|()| 0),
+            Work::Change(settings) => self.target.change(settings).map(|()| 0),
             Work::Requests { plan, count, seconds, warm_up, pace } => self.requests(plan, *count, *seconds, *warm_up, *pace, gauges),
             Work::Replay { script, pace } => {
                 let halt = AtomicBool::new(false);
@@ -202,7 +206,7 @@ impl<'a, T: Target> Run<'a, T> {
                 return self.alive.replay(plan, &operations, self.stop);
             }
             Work::Replay { .. } => self.alive.forget(),
-            Work::Settle | Work::Compact => {}
+            Work::Settle | Work::Compact | Work::Change(_) => {}
         }
         true
     }
@@ -283,7 +287,7 @@ impl Work<'_> {
         match self {
             Work::Requests { plan, .. } => plan.threads(),
             Work::Replay { .. } => 1,
-            Work::Settle | Work::Compact => 0,
+            Work::Settle | Work::Compact | Work::Change(_) => 0,
         }
     }
 }

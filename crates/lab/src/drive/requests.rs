@@ -115,7 +115,7 @@ impl Plan {
         let (mut mixes, clients, writer) = match kind {
             PhaseKind::Load { order, threads } => (vec![load_mix(*order)], *threads, None),
             PhaseKind::Run { mixes, threads, writer, .. } => (mixes.clone(), *threads, *writer),
-            PhaseKind::Settle | PhaseKind::Compact | PhaseKind::Replay { .. } => return None,
+            PhaseKind::Settle | PhaseKind::Compact | PhaseKind::Change { .. } | PhaseKind::Replay { .. } => return None,
         };
         mixes.extend(writer.map(|writer| puts("writer", writer.distribution)));
         let (mut rows, mut upto) = (Vec::new(), 0.0);

@@ -1,7 +1,7 @@
 //! Prints results in the manner of db_bench, so that both can be read side by side.
 
 use super::{Latency, LevelResult, Report, WorkloadResult, Zones};
-use crate::target::Counters;
+use crate::target::{Counters, FLUSHES, INDEX_BYTES};
 use sinterdb::internal::ledger::dump;
 use std::io::{Result, Write};
 
@@ -228,7 +228,8 @@ pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
 
 /// Prints named counters and distributions, like db_bench's `--statistics`.
 pub fn print_statistics(counters: &Counters, out: &mut dyn Write) -> Result<()> {
-    let tickers = counters.tickers.iter().map(|(name, value)| (name.as_str(), *value));
+    let of_engine = |name: &&String| ![FLUSHES, INDEX_BYTES].contains(&name.as_str());
+    let tickers = counters.tickers.iter().filter(|(name, _)| of_engine(name)).map(|(name, value)| (name.as_str(), *value));
     let histograms = counters.histograms.iter().map(|(name, summary)| (name.as_str(), *summary));
     write!(out, "STATISTICS:\n{}", dump(tickers, histograms))
 }

@@ -89,6 +89,7 @@ fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
         PhaseKind::Load { threads, .. } => (*threads != 1).then_some("threads: their connections are one thread's"),
         PhaseKind::Settle => None,
         PhaseKind::Compact => Some("compact"),
+        PhaseKind::Change { .. } => Some("change"),
         PhaseKind::Replay { .. } => Some("replay"),
         PhaseKind::Run { threads, pace, writer, mixes, .. } => {
             let known = |mix: &Mix| mix.operations.keys().all(|name| template(name).is_ok());

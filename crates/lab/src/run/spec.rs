@@ -239,6 +239,11 @@ pub enum PhaseKind {
     Settle,
     /// Merges the whole key space.
     Compact,
+    /// Changes settings of the first family while the store is open.
+    Change {
+        /// Settings that change, by RocksDB's option names.
+        settings: BTreeMap<String, String>,
+    },
     /// A mix of operations.
     Run {
         /// Operations and their keys.

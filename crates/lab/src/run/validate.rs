@@ -155,6 +155,7 @@ impl Check {
         match kind {
             PhaseKind::Load { threads, .. } => self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads")),
             PhaseKind::Settle | PhaseKind::Compact => {}
+            PhaseKind::Change { settings } => self.that(!settings.is_empty(), &format!("{at}.settings"), "must name at least one"),
             PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer } => {
                 self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads"));
                 let one = operations.is_some() != seconds.is_some();

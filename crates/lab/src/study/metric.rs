@@ -3,6 +3,7 @@
 use crate::result::{Latency, LevelResult, Zones};
 use crate::run::{PhaseRecord, RunRecord, Second};
 use crate::statistics::mean;
+use crate::target::{FLUSHES, INDEX_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,6 +43,16 @@ pub enum Metric {
     RunTime,
     /// Tables on the last level of the first family, when the last phase ended.
     LastLevelTables,
+    /// Bytes of tables on the last level of the first family, when the last phase ended.
+    LastLevelBytes,
+    /// Flushes that wrote tables.
+    Flushes,
+    /// Bytes written by flushes over their number.
+    FlushedTableBytes,
+    /// Mean size of all tables, when the last phase ended, bytes.
+    TableBytes,
+    /// Bytes of the indexes in all tables, when the last phase ended.
+    IndexBytes,
     /// Bytes read from tables of the last level over all bytes read from tables, reads of compactions included.
     LastLevelByteRatio,
     /// Reads answered above the last level, that is by the fast tier, as a share of the reads that found something. Known for trees of
@@ -148,6 +159,11 @@ impl Metric {
             Metric::CompressedCacheHits => "block cache hits, compressed",
             Metric::RunTime => "run time",
             Metric::LastLevelTables => "tables on the last level",
+            Metric::LastLevelBytes => "bytes on the last level",
+            Metric::Flushes => "flushes",
+            Metric::FlushedTableBytes => "bytes per flush",
+            Metric::TableBytes => "mean size of a table",
+            Metric::IndexBytes => "size of the indexes",
             Metric::LastLevelByteRatio => "bytes read from the last level",
             Metric::FastReads => "reads answered above the last level",
             Metric::FastBytes => "bytes above the last level",
@@ -193,6 +209,7 @@ impl Metric {
             | Metric::OperationsPerSecond
             | Metric::OperationsPerSecondOfAll
             | Metric::LastLevelTables
+            | Metric::Flushes
             | Metric::PeakOverRest
             | Metric::LogRewrites
             | Metric::ZoneResets
@@ -215,6 +232,8 @@ impl Metric {
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
             Metric::PeakMemory | Metric::StoreBytes | Metric::PeakDisk | Metric::ZoneMoved | Metric::ZonePadding => ("MiB", 1_048_576.0),
+            Metric::LastLevelBytes | Metric::FlushedTableBytes | Metric::TableBytes => ("MiB", 1_048_576.0),
+            Metric::IndexBytes => ("KiB", 1024.0),
             Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
             Metric::FastReads | Metric::FastBytes | Metric::FastReadsInBudget | Metric::AgeShare => ("%", 0.01),
             Metric::ClientCore | Metric::FinishedShare | Metric::ZoneUtilisation => ("%", 0.01),
@@ -259,17 +278,16 @@ impl Metric {
             Metric::CacheHits => cache(record, phases).and_then(|cache| cache.share(cache.hits)),
             Metric::CompressedCacheHits => cache(record, phases).and_then(|cache| cache.share(cache.compressed_hits?)),
             Metric::RunTime => Some(run_time(&found)).filter(|seconds| *seconds > 0.0),
-            Metric::LastLevelTables => Some(last_level(record, found.last()?).0.files as f64),
-            Metric::LastLevelByteRatio => {
-                let [last, others] = LEVEL_READS.map(|name| counted(record, phases, name));
-                per(last, last + others)
-            }
-            Metric::FastReads => fast_reads(record, phases),
-            Metric::FastBytes => mean(&found.iter().filter_map(|phase| fast_bytes(record, phase)).collect::<Vec<_>>()),
-            Metric::FastReadsInBudget => {
-                let within = Metric::FastBytes.of(record, phases)? <= BUDGET;
-                Some(if within { fast_reads(record, phases)? } else { 0.0 })
-            }
+            Metric::LastLevelTables
+            | Metric::LastLevelBytes
+            | Metric::Flushes
+            | Metric::FlushedTableBytes
+            | Metric::TableBytes
+            | Metric::IndexBytes
+            | Metric::LastLevelByteRatio
+            | Metric::FastReads
+            | Metric::FastBytes
+            | Metric::FastReadsInBudget => self.of_tables(record, phases, &found),
             Metric::AgeShare => age_share(record, &found),
             Metric::LongestPing => seen(&found).filter_map(|second| second.longest_ping_ns).max().map(|ns| ns as f64 / 1e6),
             Metric::PeakOverRest => {
@@ -286,6 +304,31 @@ impl Metric {
             }
             Metric::LogRewrites => Some(ticked(record, phases, "aof_rewrites")? as f64),
             // Figures of zones, of a store without them.
+            _ => None,
+        }
+    }
+}
+
+impl Metric {
+    /// The figure of a metric of flushes, tables and levels; `None` for other metrics.
+    fn of_tables(self, record: &RunRecord, phases: &[String], found: &[&PhaseRecord]) -> Option<f64> {
+        match self {
+            Metric::LastLevelTables => Some(last_level(record, found.last()?).0.files as f64),
+            Metric::LastLevelBytes => Some(last_level(record, found.last()?).0.bytes as f64),
+            Metric::Flushes => ticked(record, phases, FLUSHES).map(|flushes| flushes as f64),
+            Metric::FlushedTableBytes => per(flushed_bytes(found), ticked(record, phases, FLUSHES)? as f64),
+            Metric::TableBytes => table_bytes(found.last()?),
+            Metric::IndexBytes => found.last()?.tickers.get(INDEX_BYTES).map(|bytes| *bytes as f64),
+            Metric::LastLevelByteRatio => {
+                let [last, others] = LEVEL_READS.map(|name| counted(record, phases, name));
+                per(last, last + others)
+            }
+            Metric::FastReads => fast_reads(record, phases),
+            Metric::FastBytes => mean(&found.iter().filter_map(|phase| fast_bytes(record, phase)).collect::<Vec<_>>()),
+            Metric::FastReadsInBudget => {
+                let within = Metric::FastBytes.of(record, phases)? <= BUDGET;
+                Some(if within { fast_reads(record, phases)? } else { 0.0 })
+            }
             _ => None,
         }
     }
@@ -409,6 +452,20 @@ fn last_level(record: &RunRecord, phase: &PhaseRecord) -> (LevelResult, LevelRes
         LevelResult { level: last, runs: chosen().map(|level| level.runs).sum(), files, bytes }
     };
     (sum(&|level| level.level == last), sum(&|_| true))
+}
+
+/// Bytes that the engine's account names as those of flushes.
+fn flushed_bytes(phases: &[&PhaseRecord]) -> f64 {
+    let lines = phases.iter().flat_map(|phase| &phase.written.by_cause);
+    lines.filter(|line| line.cause == FLUSH).map(|line| line.bytes as f64).sum()
+}
+
+/// Cause of bytes written by flushes, on all engines that keep an account.
+const FLUSH: &str = "flush";
+
+fn table_bytes(phase: &PhaseRecord) -> Option<f64> {
+    let sum = |of: &dyn Fn(&LevelResult) -> f64| phase.levels.values().flatten().map(of).sum::<f64>();
+    per(sum(&|level| level.bytes as f64), sum(&|level| level.files as f64))
 }
 
 fn fast_bytes(record: &RunRecord, phase: &PhaseRecord) -> Option<f64> {
@@ -536,4 +593,36 @@ fn user_bytes(phases: &[&PhaseRecord]) -> f64 {
 
 fn per(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Scale;
+    use super::super::{catalogue, testing};
+    use super::*;
+    use crate::result::{CauseBytes, Written};
+
+    /// Counters stand for everything since the store was opened; sizes are those of the moment.
+    #[test]
+    fn flushes_and_tables_are_counted_by_phase() {
+        let study = catalogue::study("compaction-wal-waf", Scale::Ci, &testing::request(&["sinter"], 1)).unwrap();
+        let level = |level, files, bytes| LevelResult { level, runs: 1, files, bytes };
+        let by_cause = ["wal", "flush", "compaction to L1, level-size"].map(|cause| CauseBytes { cause: cause.to_string(), bytes: 600 });
+        let figures = PhaseRecord {
+            levels: BTreeMap::from([("default".to_string(), vec![level(0, 1, 100), level(1, 3, 500)])]),
+            written: Written { by_cause: by_cause.to_vec(), ..Written::default() },
+            ..PhaseRecord::default()
+        };
+        let mut record = testing::record(study.spec(&study.runs()[0]).unwrap(), &figures);
+        let names: Vec<String> = record.phases.iter().map(|phase| phase.name.clone()).collect();
+        for (nth, phase) in (1..).zip(&mut record.phases) {
+            phase.tickers = BTreeMap::from([(FLUSHES.to_string(), 4 * nth), (INDEX_BYTES.to_string(), 70 + nth)]);
+        }
+        let of = |metric: Metric| metric.of(&record, &names[1..3]);
+        assert_eq!([of(Metric::Flushes), of(Metric::FlushedTableBytes)], [Some(8.0), Some(150.0)]);
+        assert_eq!([of(Metric::TableBytes), of(Metric::IndexBytes)], [Some(150.0), Some(73.0)]);
+        record.phases.iter_mut().for_each(|phase| phase.tickers.clear());
+        let unknown = [Metric::Flushes, Metric::FlushedTableBytes, Metric::IndexBytes].map(|metric| metric.of(&record, &names[1..3]));
+        assert_eq!(unknown, [None; 3], "fjall counts none");
+    }
 }

@@ -79,7 +79,7 @@ fn start(workload: &Workload) -> usize {
     let is_load = |kind: &PhaseKind| match kind {
         PhaseKind::Load { .. } | PhaseKind::Settle | PhaseKind::Compact => true,
         PhaseKind::Run { mixes, .. } => mixes.iter().all(puts_once),
-        PhaseKind::Replay { .. } => false,
+        PhaseKind::Replay { .. } | PhaseKind::Change { .. } => false,
     };
     workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! SinterDB as a target.
 
-use super::{Counters, Figures, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
+use super::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{Cause, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
 use sinterdb::internal::db::find_tiers;
@@ -127,6 +127,13 @@ impl Target for SinterTarget {
         Ok(self.zones.as_ref().map_or(Ok(()), |zones| zones.settle()).map_err(sinterdb::Error::from)?)
     }
 
+    /// The settings must be named alike in SinterDB and RocksDB.
+    fn change(&self, settings: &BTreeMap<String, String>) -> Outcome<()> {
+        let mut changed = self.db.family_settings(&self.families[0])?;
+        settings.iter().try_for_each(|(name, value)| changed.set(name, value))?;
+        Ok(self.db.change_family_settings(&self.families[0], changed)?)
+    }
+
     fn figures(&self) -> Outcome<Figures> {
         let stats = self.db.stats();
         let mut written = BTreeMap::new();
@@ -159,8 +166,12 @@ impl Target for SinterTarget {
 
     fn counters(&self) -> Outcome<Counters> {
         let stats = self.db.stats();
-        let tickers: BTreeMap<String, u64> = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-        Ok(Counters { tickers, histograms: stats.histograms.into_iter().map(|(name, summary)| (name.to_string(), summary)).collect() })
+        let mut tickers: BTreeMap<String, u64> = stats.tickers.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        let histograms: BTreeMap<String, _> = stats.histograms.into_iter().map(|(name, summary)| (name.to_string(), summary)).collect();
+        tickers.extend(histograms.get("rocksdb.db.flush.micros").map(|flushes| (FLUSHES.to_string(), flushes.count)));
+        let index_bytes = |family| self.db.property(family, "sinterdb.index-bytes")?.parse::<u64>().ok();
+        tickers.insert(INDEX_BYTES.to_string(), self.families.iter().filter_map(index_bytes).sum());
+        Ok(Counters { tickers, histograms })
     }
 
     fn chosen_codecs(&self, family: usize) -> Option<String> {
@@ -361,7 +372,8 @@ mod tests {
         let counters = &results[3].counters;
         assert_eq!((counters.tickers["rocksdb.number.keys.written"], counters.tickers["rocksdb.number.keys.read"]), (1000, 1000));
         let target = opener.open(false).unwrap();
-        assert!(target.db.stats().tickers.iter().map(|t| t.0).collect::<BTreeSet<_>>().into_iter().eq(counters.tickers.keys()));
+        let own = target.db.stats().tickers.iter().map(|t| t.0).chain([FLUSHES, INDEX_BYTES]).collect::<BTreeSet<_>>();
+        assert!(own.into_iter().eq(counters.tickers.keys()));
         assert!(target.db.stats().histograms.iter().map(|h| h.0).collect::<BTreeSet<_>>().into_iter().eq(counters.histograms.keys()));
         let mut printed = Vec::new();
         print_statistics(counters, &mut printed).unwrap();

@@ -16,6 +16,8 @@ struct Heard {
     finished: BTreeMap<u64, u64>,
     /// Output levels of compactions that have begun, by job.
     running: BTreeMap<u64, u64>,
+    /// Finished flushes.
+    flushes: u64,
     /// Bytes of compactions by level at the last reading. They only grow.
     told: BTreeMap<Option<u64>, u64>,
 }
@@ -31,9 +33,14 @@ impl Events {
             self.heard().running.insert(job, level);
         }
         let Some((_, event)) = line.split_once("EVENT_LOG_v1 ") else { return };
-        if string(event, "event") != Some("compaction_finished") {
-            return;
+        match string(event, "event") {
+            Some("flush_finished") => self.heard().flushes += 1,
+            Some("compaction_finished") => self.hear_compaction(event),
+            _ => {}
         }
+    }
+
+    fn hear_compaction(&self, event: &str) {
         if let (Some(job), Some(level), Some(tables)) =
             (number(event, "job"), number(event, "output_level"), number(event, "total_output_size"))
         {
@@ -41,6 +48,11 @@ impl Events {
             heard.running.remove(&job);
             *heard.finished.entry(level).or_default() += tables + number(event, "total_blob_output_size").unwrap_or(0);
         }
+    }
+
+    /// Number of finished flushes.
+    pub fn flushes(&self) -> u64 {
+        self.heard().flushes
     }
 
     /// Bytes by level, as counters: `lab.compact.write.bytes.l1` and so on.
@@ -119,7 +131,7 @@ mod tests {
             events.listen(other);
         }
         let expected = [("lab.compact.write.bytes.l1".to_string(), 1005), ("lab.compact.write.bytes.l6".to_string(), 70)];
-        assert_eq!(events.compacted(), expected);
+        assert_eq!((events.compacted(), events.flushes()), (expected.to_vec(), 1));
     }
 
     #[test]
