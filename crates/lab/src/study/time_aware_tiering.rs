@@ -4,6 +4,7 @@
 
 mod cells;
 mod claims;
+mod migration;
 #[cfg(test)]
 mod tests;
 
@@ -128,6 +129,7 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     let mut cells = cells::of_fast(&sizes);
     cells.extend(cells::of_table(&sizes));
     cells.extend(cells::of_tiered(&sizes));
+    cells.extend(migration::cells(&sizes));
     let there = |engine: &str| request.engines.iter().any(|name| name == engine);
     cells.retain(|cell| cell.engines.iter().any(|engine| there(engine)));
     let swept = vec![
@@ -139,12 +141,13 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::FastBytes,
         Metric::ReadLatency,
     ];
-    let drawn = [Metric::RunTime, Metric::P50Latency, Metric::P99Latency, Metric::CpuPerOperation, Metric::AgeShare];
+    let drawn =
+        [Metric::LastLevelBytes, Metric::RunTime, Metric::P50Latency, Metric::P99Latency, Metric::CpuPerOperation, Metric::AgeShare];
     let title = "Time-aware tiering under writes by Zipf's law";
     Study {
         questions: questions(&sizes),
         cells,
-        hypotheses: claims::claims(&request.engines),
+        hypotheses: claims::claims(&request.engines).into_iter().chain(migration::claims(&request.engines)).collect(),
         drawn: swept.iter().copied().chain(drawn).collect(),
         swept,
         left_out: left_out(scale, &request.engines),
@@ -187,9 +190,16 @@ fn questions(sizes: &Sizes) -> Vec<String> {
             100.0 * BUDGET,
         ),
         format!(
+            "5: tiering is turned on in a database that has data: {} keys, as many updates by Zipf's law (0.9), a merge of all, and then \
+             an age of half a run, with ages tracked before and without. Without, the merge dropped what tells ages: RocksDB then takes \
+             all of it for old, SinterDB for young or for old (`untimed_data`). Updates of a tenth of the keys and a merge of all show \
+             what that writes and where it puts the data, as many reads which level answers them. One medium, three levels.",
+            sizes.tiered_keys,
+        ),
+        format!(
             "Time: SinterDB's clock goes by the number of operations done, so that a run of {puts} puts takes the original's \
-             seconds at any speed and has the original's ages. In 2 it has no threads either (max_background_jobs = 0), and repeats \
-             exactly. RocksDB has no other clock than the world's. In 2, 3 and 4 puts come to it at a fixed rate, below what it can do, \
+             seconds at any speed and has the original's ages. In 2 and 5 it has no threads either (max_background_jobs = 0), and repeats \
+             exactly. RocksDB has no other clock than the world's. In 2 to 5 puts come to it at a fixed rate, below what it can do, \
              so that a run takes a known time, and ages are the same shares of it; in 1 they come as fast as they go, and the share \
              that an age was of the run stands beside it."
         ),

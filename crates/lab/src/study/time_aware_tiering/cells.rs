@@ -32,22 +32,25 @@ const TOLD: &str = "21%";
 const TIERED_LEVELS: u64 = 3;
 
 /// Clock of an engine in a run, and its ages.
-struct Time {
-    engine: &'static str,
+pub struct Time {
+    /// The engine.
+    pub engine: &'static str,
     /// Operations for each second of the engine's clock; `None`: the clock is the system's.
-    clock: Option<f64>,
-    pace: Pace,
-    ages: [u64; SHARES.len()],
+    pub clock: Option<f64>,
+    /// When operations start.
+    pub pace: Pace,
+    /// Ages of [`SHARES`], seconds.
+    pub ages: [u64; SHARES.len()],
 }
 
 impl Time {
     /// SinterDB's time: `operations` take as long as in the original.
-    fn own(alpha: &Alpha, operations: u64) -> Time {
+    pub fn own(alpha: &Alpha, operations: u64) -> Time {
         Time { engine: OWN, clock: Some(operations as f64 / alpha.run as f64), pace: Pace::Closed, ages: alpha.ages }
     }
 
     /// RocksDB's time, for a run of `seconds` by the system's clock.
-    fn of_the_world(seconds: u64, pace: Pace) -> Time {
+    pub fn of_the_world(seconds: u64, pace: Pace) -> Time {
         let age = |share: u64| (if share == 100 { ALL } else { share } * seconds).div_ceil(100);
         Time { engine: ORIGINAL, clock: None, pace, ages: SHARES.map(age) }
     }
@@ -164,12 +167,13 @@ fn tiered_workload(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Workload {
     workload("3: puts and reads by Zipf's law, the last level on a slow medium".to_string(), keys, phases)
 }
 
-fn workload(name: String, keys: u64, phases: Vec<Phase>) -> Workload {
+/// A workload of experiments 1 to 5 with these phases.
+pub fn workload(name: String, keys: u64, phases: Vec<Phase>) -> Workload {
     Workload { name, keys, key_size: KEY, value_size: ValueSize::Fixed(VALUE), compression_ratio: 0.5, phases }
 }
 
 /// Sets the pace of a phase.
-fn at(wanted: Pace, mut phase: Phase) -> Phase {
+pub fn at(wanted: Pace, mut phase: Phase) -> Phase {
     if let PhaseKind::Run { pace, .. } = &mut phase.kind {
         *pace = wanted;
     }
