@@ -4,6 +4,7 @@
 
 mod cells;
 mod claims;
+mod codecs;
 #[cfg(test)]
 mod tests;
 
@@ -61,6 +62,8 @@ impl Size {
 struct Sizes {
     a: Size,
     b: Size,
+    /// Size of D and E.
+    codecs: Size,
     /// Reads of each client of A, as a share of the keys.
     reads: f64,
     /// Numbers of processors of A.
@@ -77,6 +80,7 @@ impl Sizes {
             Scale::Ci => Sizes {
                 a: Size { divisor: 1024, keys: a.keys / 1024 },
                 b: Size { divisor: 256, keys: b.keys / 256 },
+                codecs: Size { divisor: 1024, keys: 2_000 },
                 reads: 1.0,
                 cpus: &[1, 2],
                 memory: &[],
@@ -84,10 +88,11 @@ impl Sizes {
             },
             // The least memory makes nearly every read wait for the medium: a quarter of the reads is a quarter of the study's time.
             Scale::Small => {
-                Sizes { a: Size { divisor: 16, keys: a.keys / 16 }, b, reads: 0.25, cpus: &[1, 2], memory: &[1, 2, 4], repeats: 5 }
+                let (a, codecs) = (Size { divisor: 16, keys: a.keys / 16 }, Size { divisor: 16, keys: b.keys / 4 });
+                Sizes { a, b, codecs, reads: 0.25, cpus: &[1, 2, 4, 6], memory: &[1, 2, 4], repeats: 5 }
             }
             // The claims compare rates, which so many reads show: the original's 8,000,000 would take most of the hours.
-            Scale::Paper => Sizes { a, b, reads: 1.0 / 16.0, cpus: &[1, 2, 4, 6], memory: &[1, 2, 4, 8], repeats: 3 },
+            Scale::Paper => Sizes { a, b, codecs: b, reads: 1.0 / 16.0, cpus: &[1, 2, 4, 6], memory: &[1, 2, 4, 8], repeats: 3 },
         }
     }
 
@@ -118,7 +123,11 @@ impl Room {
         let mut left_out = Vec::new();
         let (mut cpus, more): (Vec<usize>, Vec<usize>) = sizes.cpus.iter().copied().partition(|cpus| *cpus <= permits.cpus);
         if !more.is_empty() {
-            left_out.push(format!("runs of A with {} processors: a run may use {}", list(&more), permits.cpus));
+            left_out.push(format!(
+                "runs of A with {} processors: a run may use {}. They need a machine with as many",
+                list(&more),
+                permits.cpus
+            ));
         }
         if cpus.is_empty() {
             cpus.push(1);
@@ -161,8 +170,12 @@ pub fn study(scale: Scale, request: &Request) -> Study {
     let mut cells = cells::of_a(&sizes, &room);
     cells.extend(cells::of_b(&sizes));
     cells.extend(cells::of_c(&sizes, &room));
-    let hypotheses = claims::claims(&room, &request.engines);
+    cells.extend(codecs::of_codecs(sizes.codecs));
+    cells.extend(codecs::of_blocks(sizes.codecs));
+    let mut hypotheses = claims::claims(&room, &request.engines);
+    hypotheses.extend(codecs::claims(sizes.codecs, &request.engines));
     let title = "Compression chosen per level, by hand or by the engine";
+    let swept = vec![Metric::IndexBytes, Metric::WriteAmplification, Metric::StoreBytes, Metric::OperationsPerSecond];
     let drawn = vec![
         Metric::OperationsPerSecond,
         Metric::OperationsPerSecondOfAll,
@@ -171,11 +184,14 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::CpuPerOperation,
         Metric::ReadPerOperation,
         Metric::StoreBytes,
+        Metric::IndexBytes,
         Metric::CacheHits,
         Metric::CompressedCacheHits,
     ];
-    let questions = questions(&sizes, &room);
-    Study { questions, cells, hypotheses, drawn, left_out: room.left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
+    let mut questions = questions(&sizes, &room);
+    questions.extend(codecs::questions(sizes.codecs));
+    let left_out = room.left_out.into_iter().chain(codecs::left_out(&request.engines)).collect();
+    Study { questions, cells, hypotheses, drawn, swept, left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
 
 fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {

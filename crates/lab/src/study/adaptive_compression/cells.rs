@@ -44,7 +44,7 @@ pub const BOTH_BY_KEY: f64 = 2.0;
 /// Measure over all phases of a workload.
 pub const WHOLE: &str = "the whole";
 /// Suffix of phases that finish the compactions left by the phase before.
-const DEBTS: &str = "debts";
+pub const DEBTS: &str = "debts";
 /// Keys per warm-up read, which fill the cache before reads by Zipf's law are measured.
 const WARM: u64 = 4;
 
@@ -139,7 +139,8 @@ fn with_auto(strategies: &'static [(&'static str, Levels)]) -> impl Iterator<Ite
     strategies.iter().map(|(name, levels)| (*name, Some(levels))).chain([(AUTO, None)])
 }
 
-fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
+/// Settings of a list of codecs by level; `None`: the engine chooses.
+pub fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
     // Static targets: with dynamic ones RocksDB counts its list from the base level, SinterDB by the number of the level.
     let mut family = family("default", Shape::Leveled { base: BASE, fan_out: FAN_OUT }, size.memtable());
     let compression = match levels {
@@ -169,7 +170,8 @@ fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: 
     Cell { name, factors, settings, workload: workload.clone(), measures, limits: Limits::default(), engines, may_fill: false, more: 0 }
 }
 
-fn workload(name: &str, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {
+/// A workload whose values are of one size.
+pub fn workload(name: &str, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {
     Workload { name: name.to_string(), keys, key_size: 16, value_size: ValueSize::Fixed(value), compression_ratio: 0.5, phases }
 }
 
@@ -220,12 +222,13 @@ fn fill(threads: usize) -> Phase {
     Phase { name: FILL.to_string(), kind: PhaseKind::Load { order: Order::Sequential, threads } }
 }
 
-fn owed(name: &str) -> Phase {
+/// A phase that finishes the compactions left by another.
+pub fn owed(name: &str) -> Phase {
     settle(&format!("{name} {DEBTS}"))
 }
 
 /// A phase of reads (share `gets`) and updates, without pauses.
-fn requests(name: &str, operations: u64, threads: usize, distribution: Distribution, gets: f64) -> Phase {
+pub fn requests(name: &str, operations: u64, threads: usize, distribution: Distribution, gets: f64) -> Phase {
     let shares = [("get", gets), ("put", 1.0 - gets)].into_iter().filter(|(_, share)| *share > 0.0);
     let all = Mix {
         name: "all".to_string(),
