@@ -8,6 +8,7 @@ mod zones;
 mod tests;
 
 pub use machine::{Machine, Process};
+pub(crate) use text::thousands;
 pub use text::{codecs_in_short, header, print_levels, print_statistics, print_workload};
 pub use zones::Zones;
 

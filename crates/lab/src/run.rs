@@ -14,7 +14,7 @@ mod verdict;
 pub use named::{NAMED, named};
 pub use options::is_table_option;
 pub(crate) use options::without_lines;
-pub use record::{Confinement, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
+pub use record::{Confinement, Killed, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub(crate) use served::template;
 pub use served::{REDIS, SERVERS};
 pub use spec::{

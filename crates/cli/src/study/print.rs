@@ -55,6 +55,7 @@ impl<'a> Watch<'a> {
             Event::Ended(run, record) => {
                 self.complain(record.confinement.complaint.as_deref());
                 let what = match &record.failure {
+                    Some(why) if self.study.accepts(run, record) => why.clone(),
                     Some(why) => format!("failed: {why}"),
                     None => self.amplifications(run.cell, run.engine, record),
                 };

@@ -47,6 +47,7 @@ fn recorded(spec: &RunSpec, run: impl FnOnce(SystemClock, &mut RunRecord) -> Out
         phases: Vec::new(),
         failure: None,
         out_of_room: false,
+        killed: None,
     };
     let complaints = spec.validate();
     let outcome = if complaints.is_empty() { caught(|| run(clock, &mut record)) } else { Err(Failure::from(complaints.join("; "))) };

@@ -7,6 +7,8 @@ use nix::unistd::Pid;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// The calling thread, and with it the threads that it will start.
 const THIS_THREAD: Pid = Pid::from_raw(0);
@@ -66,6 +68,31 @@ pub(super) fn remove_left(process: u32) {
     for groups in [&MEMORY, &TIME].into_iter().filter_map(|versions| Groups::read(versions).ok()) {
         groups.remove_left(process);
     }
+}
+
+impl Confined {
+    /// Moves this process out of the groups, so that their limits hold for the children alone that it started in them.
+    pub fn step_out(&self) {
+        self.groups.iter().rev().for_each(Group::step_out);
+    }
+
+    /// Number of processes that the kernel killed in the groups because their memory was full.
+    pub fn kills(&self) -> u64 {
+        let own = self.groups.iter().map(|group| group.own.clone());
+        // A limit from outside holds in place of one as high.
+        let outside = || Groups::read(&MEMORY).map(|groups| groups.home).into_iter();
+        if self.groups.is_empty() { outside().map(|group| kills(&group)).sum() } else { own.map(|group| kills(&group)).sum() }
+    }
+}
+
+/// Files of a group with the number of killed processes, of version 1 and 2, and the name of the number in both.
+const KILLS: ([&str; 2], &str) = (["memory.oom_control", "memory.events"], "oom_kill ");
+
+/// Number of processes that the kernel killed in a group because its memory was full.
+fn kills(group: &Path) -> u64 {
+    let (files, name) = KILLS;
+    let texts = files.iter().filter_map(|file| fs::read_to_string(group.join(file)).ok());
+    texts.filter_map(|text| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())).sum()
 }
 
 impl Drop for Confined {
@@ -267,10 +294,24 @@ impl Groups {
     }
 }
 
+/// Times, and the interval between them, at which a group is tried to be removed: a killed process stays in it for a moment.
+const TRIES: usize = 100;
+const BETWEEN: Duration = Duration::from_millis(10);
+
 impl Group {
-    fn leave(&self) {
+    fn step_out(&self) {
         let _ = fs::write(self.home.join("cgroup.procs"), std::process::id().to_string());
-        let _ = fs::remove_dir(&self.own);
+    }
+
+    fn leave(&self) {
+        self.step_out();
+        let is_busy = || fs::remove_dir(&self.own).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy);
+        for _ in 0..TRIES {
+            if !is_busy() {
+                return;
+            }
+            thread::sleep(BETWEEN);
+        }
     }
 }
 
@@ -378,6 +419,17 @@ mod tests {
         // The number of this process was another's, which was killed.
         left(&home, std::process::id());
         assert!(groups.enter(4096).unwrap().is_some());
+    }
+
+    #[test]
+    fn killed_processes_are_counted_in_both_versions() {
+        let group = tempfile::tempdir().unwrap();
+        assert_eq!(kills(group.path()), 0);
+        fs::write(group.path().join("memory.events"), "low 0\noom 4\noom_kill 3\noom_group_kill 1\n").unwrap();
+        assert_eq!(kills(group.path()), 3);
+        fs::remove_file(group.path().join("memory.events")).unwrap();
+        fs::write(group.path().join("memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n").unwrap();
+        assert_eq!(kills(group.path()), 2);
     }
 
     #[test]

@@ -118,5 +118,6 @@ fn second(before: &Reading, after: &Reading, start_ns: u64) -> Second {
         cpu_seconds: after.process.cpu_seconds - before.process.cpu_seconds,
         disk_bytes: after.figures.store_bytes,
         longest_ping_ns: None,
+        ..Second::default()
     }
 }

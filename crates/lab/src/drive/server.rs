@@ -21,8 +21,8 @@ use super::limits::confine;
 use super::requests::{Plan, sizes};
 use super::sampler::Amount;
 use crate::result::{Found, Machine, Memory, Process, Space, Written};
-use crate::run::{PROCESS, PhaseKind, PhaseRecord, REDIS, RunRecord, RunSpec, Second, ServerSpec, Source};
-use crate::target::{Failure, Figures, Outcome};
+use crate::run::{Killed, PROCESS, PhaseKind, PhaseRecord, REDIS, RunRecord, RunSpec, Second, ServerSpec, Source};
+use crate::target::{Figures, Outcome};
 use crate::workload::ValuePool;
 use benchmark::Said;
 use child::Server;
@@ -70,7 +70,10 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
     record.written_source = Source::Medium;
     let confined = confine(&spec.limits);
     record.confinement = confined.confinement.clone();
+    let kills = confined.kills();
     let server = Server::start(&spec.engine, server, &directory.path, &clock, stop)?;
+    // The client takes no part in the server's memory.
+    confined.step_out();
     record.engine_version = version(&spec.engine.name, &Line::connect(server.address(), stop)?.info()?);
     let mut run = Run {
         spec,
@@ -81,13 +84,41 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
         alive: Alive::new(spec.engine.families.len(), spec.workload.keys),
         before: Process::of(server.process()),
         figures: Figures::default(),
+        last: PhaseRecord::default(),
     };
     for (index, phase) in spec.workload.phases.iter().enumerate() {
-        let in_phase = |failure: Failure| format!("phase {}: {failure}", phase.name);
-        let done = if stop.load(Ordering::Relaxed) { None } else { run.phase(index).map_err(in_phase)? };
-        record.phases.push(done.ok_or("interrupted")?);
+        let done = if stop.load(Ordering::Relaxed) { Ok(None) } else { run.phase(index) };
+        let killed = confined.kills().saturating_sub(kills);
+        if done.is_err() && killed > 0 && server.was_killed() {
+            record.killed = Some(killed_in(&record.phases, run.last));
+            return Err(format!(
+                "phase {}: the server was {}",
+                phase.name,
+                record.killed.as_ref().map_or_else(String::new, Killed::to_string)
+            )
+            .into());
+        }
+        let mut done = done.map_err(|failure| format!("phase {}: {failure}", phase.name))?.ok_or("interrupted")?;
+        if killed > 0 {
+            done.tickers.insert(KILLS.to_string(), killed);
+        }
+        record.phases.push(done);
     }
     Ok(())
+}
+
+/// Ticker of the processes that the kernel killed since the run began, because the memory of the server and its children was full.
+const KILLS: &str = "oom_kills";
+
+/// The end of a server that was killed in phase `last`, behind the phases `before`.
+fn killed_in(before: &[PhaseRecord], last: PhaseRecord) -> Killed {
+    let all = || before.iter().chain([&last]);
+    Killed {
+        operations: all().map(|phase| phase.operations).sum(),
+        seconds: all().map(|phase| phase.seconds).sum(),
+        memory_bytes: all().map(|phase| phase.memory.peak_resident_bytes).max().unwrap_or(0),
+        phase: last,
+    }
 }
 
 /// Name and version of the server, from its INFO.
@@ -125,6 +156,8 @@ struct Run<'a> {
     /// Figures at the end of the last phase: work of the server between two phases counts for the second.
     before: Process,
     figures: Figures,
+    /// The phase that failed, as far as it was seen.
+    last: PhaseRecord,
 }
 
 /// Outcome of the work of a phase.
@@ -160,7 +193,11 @@ impl Run<'_> {
         let watched = watch.during(|| self.work(&phase.kind, plan.as_ref(), &gauges[0]));
         let (done, series) = match watched {
             _ if self.stop.load(Ordering::Relaxed) => return Ok(None),
-            Ok(watched) => watched,
+            Ok((Ok(done), series)) => (done, series),
+            Ok((Err(failure), series)) => {
+                self.last = unfinished(&phase.name, of_gauges(&kinds, &gauges), series);
+                return Err(self.server.blamed(failure));
+            }
             Err(failure) => return Err(self.server.blamed(failure)),
         };
         let mut record = of_gauges(&kinds, &gauges);
@@ -288,6 +325,20 @@ impl Run<'_> {
         record.cpu_seconds = (process.cpu_seconds - before.cpu_seconds).max(0.0);
         record.series = series;
         self.figures = figures;
+    }
+}
+
+/// Record of a phase that failed, from what the client counted and the watch saw.
+fn unfinished(name: &str, counted: PhaseRecord, series: Vec<Second>) -> PhaseRecord {
+    let seconds = series.last().map_or(0.0, |second| second.at);
+    let peak = series.iter().map(|second| second.proportional_bytes).max().unwrap_or(0);
+    PhaseRecord {
+        name: name.to_string(),
+        seconds,
+        operations_per_second: if seconds > 0.0 { counted.operations as f64 / seconds } else { 0.0 },
+        memory: Memory { peak_resident_bytes: peak, ..Memory::default() },
+        series,
+        ..counted
     }
 }
 

@@ -273,6 +273,7 @@ pub mod tests {
             written_source: Source::Engine,
             failure: None,
             out_of_room: false,
+            killed: None,
         }
     }
 

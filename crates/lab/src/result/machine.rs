@@ -67,6 +67,8 @@ pub struct Process {
     pub peak_resident_bytes: u64,
     /// Proportional set size, bytes: pages that several processes share count in parts.
     pub proportional_bytes: u64,
+    /// Written pages that one of the children has alone, bytes. For a fork: the pages that it or its parent changed since.
+    pub copied_bytes: u64,
     /// Bytes handed to write calls, to files of any kind.
     pub written_bytes: u64,
     /// Bytes returned by read calls, from files of any kind.
@@ -87,14 +89,17 @@ impl Process {
     /// millisecond per gigabyte.
     pub fn of(process: u32) -> Self {
         let mut all = Process::default();
-        for process in processes(process) {
+        for (place, process) in processes(process).into_iter().enumerate() {
             let stat = read(process, "stat");
             all.count += usize::from(!stat.is_empty());
             let status = read(process, "status");
             all.cpu_seconds += cpu_seconds(&stat);
             all.resident_bytes += kib(&status, "VmRSS");
             all.peak_resident_bytes += kib(&status, "VmHWM");
-            all.proportional_bytes += kib(&read(process, "smaps_rollup"), "Pss");
+            let maps = read(process, "smaps_rollup");
+            all.proportional_bytes += kib(&maps, "Pss");
+            // The first is the process itself.
+            all.copied_bytes += if place > 0 { kib(&maps, "Private_Dirty") } else { 0 };
             let io = read(process, "io");
             let bytes = |name: &str| field(&io, name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
             all.written_bytes += bytes("wchar");

@@ -138,3 +138,8 @@ fn the_ledger_goes_on_to_the_drive() {
     assert!(text.contains("  zones 2 of 62 in use, ") && text.contains("  resets 6 ") && text.contains("wear 1 to 4\n"), "{text}");
     assert_eq!(serde_json::from_str::<WorkloadResult>(&serde_json::to_string(&result).unwrap()).unwrap(), result);
 }
+
+#[test]
+fn numbers_are_read_easily() {
+    assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+}

@@ -233,3 +233,16 @@ pub fn print_statistics(counters: &Counters, out: &mut dyn Write) -> Result<()> 
     let histograms = counters.histograms.iter().map(|(name, summary)| (name.as_str(), *summary));
     write!(out, "STATISTICS:\n{}", dump(tickers, histograms))
 }
+
+/// Formats a number with commas.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,9 +1,10 @@
 //! Record of one run.
 
 use super::spec::RunSpec;
-use crate::result::{Found, Latency, LevelResult, Machine, Memory, Space, Stalls, Written, Zones};
+use crate::result::{Found, Latency, LevelResult, Machine, Memory, Space, Stalls, Written, Zones, thousands};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Version of [`RunRecord`]; grows when a field changes its meaning or goes away.
 pub const RECORD_VERSION: u32 = 1;
@@ -39,6 +40,29 @@ pub struct RunRecord {
     /// Whether the run failed because the medium was full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out_of_room: bool,
+    /// Server that the kernel killed, in a run that failed for this reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed: Option<Killed>,
+}
+
+/// A server that the kernel killed because the memory of its cgroup was full.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Killed {
+    /// Operations of the run until then.
+    pub operations: u64,
+    /// Seconds of all phases until then.
+    pub seconds: f64,
+    /// Largest proportional set of the server and its children that was seen in the run, bytes.
+    pub memory_bytes: u64,
+    /// The phase in which the server was killed, as far as it was seen.
+    pub phase: Phase,
+}
+
+impl fmt::Display for Killed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (operations, mib) = (thousands(self.operations), thousands(self.memory_bytes >> 20));
+        write!(f, "killed after {operations} operations in {:.1} s, with {mib} MiB of memory", self.seconds)
+    }
 }
 
 /// Limits of the process, as the kernel reports them.
@@ -156,4 +180,18 @@ pub struct Second {
     pub cpu_seconds: f64,
     /// Bytes of the store's directory.
     pub disk_bytes: u64,
+    /// Child processes of a server at the end of the second: rewrites of its log.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub children: u64,
+    /// Memory that only the children of a server have at the end of the second, bytes: pages copied since a fork.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copied_bytes: u64,
+    /// Commands that a server keeps in memory for a rewrite of its log, at the end of the second, bytes; `None` for a server that does not
+    /// tell (Redis has no such buffer since 7.0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrite_buffer_bytes: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -18,6 +18,9 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
+/// Memory of a server at the original's sizes, its page cache included, bytes. (The original had 64 GB, of which Redis might use 30.)
+pub const LIMIT: u64 = 20_000_000_000;
+
 /// Largest overhead of a command in a log beside key and value, bytes.
 const FRAME: u64 = 64;
 
@@ -84,6 +87,8 @@ struct Sizes {
     /// Bytes of keys and values in C's log, which one memtable holds, and the memory at which it does.
     kept: u64,
     kept_memory: u64,
+    /// Limit of the memory of each server, bytes.
+    limit: Option<u64>,
     repeats: u32,
 }
 
@@ -99,6 +104,8 @@ impl Sizes {
             // Three quarters of the largest memtable (`memory_for`), which holds more than keys and values.
             kept: 192 * MIB,
             kept_memory: with_hot_keys(4 * GIB),
+            // Smaller data come nowhere near it.
+            limit: None,
             repeats: 5,
         };
         match scale {
@@ -112,9 +119,10 @@ impl Sizes {
                 kept: 2 * MIB,
                 kept_memory: with_hot_keys(160 * MIB),
                 repeats: 2,
+                ..sizes
             },
             Scale::Small => sizes,
-            Scale::Paper => Sizes { values: &WHOLE, repeats: 3, ..sizes },
+            Scale::Paper => Sizes { values: &WHOLE, limit: Some(LIMIT), repeats: 3, ..sizes },
         }
     }
 
@@ -175,6 +183,12 @@ pub fn study(scale: Scale, request: &Request) -> Study {
 }
 
 fn questions(sizes: &Sizes) -> Vec<String> {
+    let limit = sizes.limit.map_or(String::new(), |bytes| {
+        format!(
+            " Each server has {} GB of memory (a cgroup, page cache included); one that needs more is killed, and that is its result.",
+            bytes / 1_000_000_000
+        )
+    });
     let data = sizes.values.iter().map(|value| format!("{} keys of {}", thousands(value.keys), value.name)).collect::<Vec<_>>().join(", ");
     let times = sizes.times.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let memory = sizes.memory.map_or("its default memory".to_string(), |bytes| format!("{} of memory", format_bytes(bytes)));
@@ -201,6 +215,7 @@ fn questions(sizes: &Sizes) -> Vec<String> {
         "Both servers make writes durable every second (appendfsync everysec). Memory is the proportional set of the server and its \
          children, looked at ten times a second; at rest means when the server has no child and does nothing. A second client PINGs every \
          2 ms. Written is what files gave to the medium, by the server and its children. Client and server share the processors."
-            .to_string(),
+            .to_string()
+            + &limit,
     ]
 }

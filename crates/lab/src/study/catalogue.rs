@@ -69,6 +69,7 @@ pub fn least_memory(name: &str) -> Option<u64> {
     match name {
         adaptive_compression::NAME => Some(adaptive_compression::LEAST_MEMORY),
         memory_and_limits::NAME => Some(memory_and_limits::LEAST_MEMORY),
+        aof_rewrite::NAME => Some(aof_rewrite::LIMIT),
         _ => None,
     }
 }

@@ -163,6 +163,7 @@ fn judge_one(hypothesis: &Hypothesis, side: &Side<'_>) -> Finding {
         let list = ignored.into_iter().collect::<Vec<_>>().join(", ");
         statistics.insert(0, format!("{} has no counterpart for {list}, so this is not decided", side.engine));
     }
+    statistics.extend(killed(hypothesis, side));
     statistics.extend(mixed(hypothesis, side));
     statistics.extend(methods(&comparisons));
     let verdict = Verdict {
@@ -193,6 +194,19 @@ fn methods(comparisons: &[Compared]) -> Vec<String> {
 fn judged_by<'a>(hypothesis: &'a Hypothesis, side: &'a Side<'_>) -> impl Iterator<Item = &'a RunRecord> {
     let comparisons = hypothesis.groups.iter().flat_map(|group| &group.any_of);
     comparisons.flat_map(|c| c.above.iter().chain(&c.below)).flat_map(move |term| side.records(term))
+}
+
+/// Servers that exceeded the memory of their cells in runs of a hypothesis, a sentence for each cell.
+fn killed(hypothesis: &Hypothesis, side: &Side<'_>) -> Vec<String> {
+    let terms = hypothesis.groups.iter().flat_map(|group| &group.any_of).flat_map(|c| c.above.iter().chain(&c.below));
+    let cells: BTreeSet<(&str, &str)> = terms.map(|term| (term.cell.as_str(), side.engine_of(term))).collect();
+    let told = |(cell, engine): (&str, &str)| {
+        let records = side.results.of(cell, engine);
+        let killed: Vec<String> = records.iter().filter_map(|record| Some(record.killed.as_ref()?.to_string())).collect();
+        let runs = records.len();
+        (!killed.is_empty()).then(|| format!("{engine}, {cell}: {} in {} of {runs} runs", killed[0], killed.len()))
+    };
+    cells.into_iter().filter_map(told).collect()
 }
 
 /// Settings needed by the hypothesis that some run ignored.

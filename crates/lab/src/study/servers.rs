@@ -3,6 +3,7 @@
 use super::plan::{Cell, Request};
 use crate::drive::permitted_disk;
 use crate::result::Machine;
+pub(super) use crate::result::thousands;
 use crate::run::{
     Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, REDIS, SERVERS, ServerSpec, ValueSize, Workload,
 };
@@ -199,27 +200,9 @@ fn run(name: &str, operations: &[&str], distribution: Distribution, length: Leng
     Phase { name: name.to_string(), kind }
 }
 
-/// Formats a number with commas.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_read_easily() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn what_is_not_there_is_told() {

@@ -35,6 +35,7 @@ pub fn record(spec: RunSpec, figures: &PhaseRecord) -> RunRecord {
         written_source: Source::Engine,
         failure: None,
         out_of_room: false,
+        killed: None,
         spec,
     }
 }

@@ -5,6 +5,7 @@ use super::line::Line;
 use crate::run::{EngineSpec, REDIS, ServerSpec};
 use crate::target::{Failure, Outcome};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use sinterdb::clock::{Clock, SystemClock};
 use std::fs::{self, File};
@@ -20,6 +21,8 @@ use std::time::Duration;
 const REDIS_SERVER: &str = "redis-server";
 /// Interval between checks whether a new server answers.
 const POLL: Duration = Duration::from_millis(10);
+/// Checks whether a server that does not answer has ended.
+const ENDING: usize = 100;
 /// Time in which a new server must answer, nanoseconds.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
@@ -92,6 +95,20 @@ impl Server {
             }
             _ => Ok(true),
         }
+    }
+
+    /// Whether the server was killed by a signal that nobody can refuse: asked when it no longer answers, so that it may be about to end.
+    pub fn was_killed(&self) -> bool {
+        let Ok(process) = i32::try_from(self.process()) else { return false };
+        // It stays to be waited for.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        for _ in 0..ENDING {
+            match waitid(Id::Pid(Pid::from_raw(process)), flags) {
+                Ok(WaitStatus::StillAlive) => thread::sleep(POLL),
+                ended => return matches!(ended, Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _))),
+            }
+        }
+        false
     }
 
     /// Address on which the server listens.

@@ -250,6 +250,31 @@ fn a_log_that_is_to_be_kept_is_kept_or_the_run_fails() {
     assert!(run("100").unwrap().ends_with("the log was shortened in a run that was to keep it"));
 }
 
+/// The kernel ends a server that exceeds the memory of its cgroup, in which the client is not; the record says where.
+#[test]
+fn a_server_that_needs_more_than_its_memory_is_killed_and_that_is_told() {
+    if !redis_is_here() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut limited = spec(directory.path(), &[("appendonly", "no")], ServerSpec::new(4, 16), vec![load(), rest()]);
+    (limited.workload.keys, limited.workload.value_size) = (100_000, ValueSize::Fixed(1000));
+    limited.limits.memory_bytes = Some(48 << 20);
+    let record = go(&limited);
+    if let Some(why) = &record.confinement.complaint {
+        return eprintln!("left out: {why}");
+    }
+    let (killed, failure) = (record.killed.unwrap(), record.failure.unwrap());
+    assert_eq!(failure, format!("phase load: the server was {killed}"));
+    assert!(record.phases.is_empty() && killed.phase.name == "load" && !killed.phase.series.is_empty());
+    assert!((1000..100_000).contains(&killed.operations) && killed.seconds > 0.0, "{killed}");
+    assert!((10 << 20..64 << 20).contains(&killed.memory_bytes), "{killed}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    // A server that fits is not.
+    limited.workload.keys = 1000;
+    assert_eq!((go(&limited).failure, go(&limited).killed), (None, None));
+}
+
 #[test]
 fn redis_benchmark_can_ask_instead() {
     let program = Command::new("redis-benchmark").arg("--version").output();

@@ -1,6 +1,7 @@
 //! Watches a server ten times a second, on a thread of its own, while another thread sends it nothing but PING: waiting times that
 //! everybody has are seen best by a client that needs no work.
 
+use super::field;
 use super::line::Line;
 use crate::drive::books::directory_bytes;
 use crate::drive::gauge::{self, Gauge, Latencies};
@@ -21,6 +22,10 @@ use std::time::Duration;
 const SAMPLE_NS: u64 = 100_000_000;
 /// Interval between PINGs, nanoseconds. A shorter stall may go unseen.
 const PING_NS: u64 = 2_000_000;
+/// Field of INFO with the bytes that Redis keeps in memory for a rewrite; it has none since 7.0.
+const BUFFER: &str = "aof_rewrite_buffer_length";
+/// Length of a buffer that no server tells.
+const NONE: u64 = u64::MAX;
 /// Readings between two reports of progress.
 const TELL: usize = 10;
 
@@ -37,6 +42,14 @@ pub(super) struct Watch<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// Figures that the pinging thread finds out for the watching one.
+struct Said {
+    /// Longest wait since the last reading, nanoseconds.
+    longest_ping_ns: AtomicU64,
+    /// Length of the server's rewrite buffer; [`NONE`] without one.
+    buffer_bytes: AtomicU64,
+}
+
 /// All figures at one moment.
 struct Reading {
     at_ns: u64,
@@ -47,12 +60,14 @@ struct Reading {
 }
 
 impl Watch<'_> {
-    /// Watches the server while `work` runs. Returns an entry for each reading.
+    /// Watches the server while `work` runs. Returns the outcome of the work, which is a failure also if the server does not answer PING,
+    /// and an entry for each reading.
     ///
     /// # Errors
-    /// Failures of `work`, threads that cannot be started, a server that does not answer PING.
-    pub fn during<R>(&self, work: impl FnOnce() -> Outcome<R>) -> Outcome<(R, Vec<Second>)> {
-        let (longest, pinged, ended) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+    /// Threads that cannot be started, a server that cannot be reached before the work begins.
+    pub fn during<R>(&self, work: impl FnOnce() -> Outcome<R>) -> Outcome<(Outcome<R>, Vec<Second>)> {
+        let (pinged, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let said = Said { longest_ping_ns: AtomicU64::new(0), buffer_bytes: AtomicU64::new(NONE) };
         let mut line = Line::connect(self.address, self.stop)?;
         // Read here, because the watching thread may come to run only when much of the work is done.
         let first = self.read();
@@ -61,32 +76,38 @@ impl Watch<'_> {
             let _all = Raised(&ended);
             let no_more_pings = Raised(&pinged);
             let start = |error: std::io::Error| format!("a thread cannot be started: {error}");
-            let watching = Builder::new().spawn_scoped(scope, || self.watch(first, &longest, &ended)).map_err(start)?;
-            let pinging = Builder::new().spawn_scoped(scope, || self.ping(&mut line, &longest, &pinged)).map_err(start)?;
+            let watching = Builder::new().spawn_scoped(scope, || self.watch(first, &said, &ended)).map_err(start)?;
+            let pinging = Builder::new().spawn_scoped(scope, || self.ping(&mut line, &said, &pinged)).map_err(start)?;
             let done = work();
             drop(no_more_pings);
             // The PING on its way is waited for, and counts in the last reading.
             let answered = pinging.join().unwrap_or_else(|panic| Err(panicked(&*panic)));
             ended.store(true, Ordering::Release);
             let series = watching.join().map_err(|panic| panicked(&*panic))?;
-            let done = done?;
-            answered?;
-            Ok((done, series))
+            Ok((done.and_then(|done| answered.map(|()| done)), series))
         })
     }
 
-    fn ping(&self, line: &mut Line<'_>, longest: &AtomicU64, ended: &AtomicBool) -> Outcome<()> {
+    fn ping(&self, line: &mut Line<'_>, said: &Said, ended: &AtomicBool) -> Outcome<()> {
+        let has_buffer = field(&line.info()?, BUFFER).is_some();
+        let mut ask_ns = 0;
         while !ended.load(Ordering::Acquire) && !self.stop.load(Ordering::Relaxed) {
             let begin = self.clock.monotonic_ns();
             line.ping()?;
             let waited = self.clock.monotonic_ns().saturating_sub(begin);
-            longest.fetch_max(waited, Ordering::Relaxed);
+            said.longest_ping_ns.fetch_max(waited, Ordering::Relaxed);
+            if has_buffer && begin >= ask_ns {
+                // The work of INFO is no wait of a client that only PINGs.
+                let bytes = field(&line.info()?, BUFFER).and_then(|text| text.parse().ok());
+                said.buffer_bytes.store(bytes.unwrap_or(NONE), Ordering::Relaxed);
+                ask_ns = begin + SAMPLE_NS;
+            }
             thread::sleep(Duration::from_nanos(PING_NS.saturating_sub(waited)));
         }
         Ok(())
     }
 
-    fn watch(&self, first: Reading, longest: &AtomicU64, ended: &AtomicBool) -> Vec<Second> {
+    fn watch(&self, first: Reading, said: &Said, ended: &AtomicBool) -> Vec<Second> {
         let mut before = first;
         let (start_ns, mut series) = (before.at_ns, Vec::new());
         loop {
@@ -99,7 +120,7 @@ impl Watch<'_> {
             }
             let last = ended.load(Ordering::Acquire);
             let after = self.read();
-            series.push(second(&before, &after, start_ns, longest.swap(0, Ordering::Relaxed)));
+            series.push(second(&before, &after, start_ns, said));
             if last || series.len() % TELL == 1 {
                 self.amount.tell(self.phase, after.operations, after.at_ns - start_ns);
             }
@@ -121,7 +142,9 @@ impl Watch<'_> {
     }
 }
 
-fn second(before: &Reading, after: &Reading, start_ns: u64, longest_ping_ns: u64) -> Second {
+fn second(before: &Reading, after: &Reading, start_ns: u64, said: &Said) -> Second {
+    let longest_ping_ns = said.longest_ping_ns.swap(0, Ordering::Relaxed);
+    let buffer_bytes = said.buffer_bytes.load(Ordering::Relaxed);
     let latencies = after.latencies.since(&before.latencies);
     // Figures of an ended child appear a little later at its parent; until then they must not shrink.
     let written = after.process.medium_written_bytes.saturating_sub(before.process.medium_written_bytes);
@@ -136,6 +159,9 @@ fn second(before: &Reading, after: &Reading, start_ns: u64, longest_ping_ns: u64
         proportional_bytes: after.process.proportional_bytes,
         cpu_seconds: (after.process.cpu_seconds - before.process.cpu_seconds).max(0.0),
         disk_bytes: after.disk_bytes,
+        children: (after.process.count as u64).saturating_sub(1),
+        copied_bytes: after.process.copied_bytes,
+        rewrite_buffer_bytes: (buffer_bytes != NONE).then_some(buffer_bytes),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Cells of the study.
 
 use super::{GIB, Row, Sizes, Value, memory_for};
-use crate::run::{Phase, ServerSpec, Workload};
+use crate::run::{Limits, Phase, ServerSpec, Workload};
 use crate::study::plan::{Cell, Request};
+use crate::study::servers::thousands;
 use crate::study::servers::{self, CONNECTIONS, KEY, Length, Told, ask, load, redis, redis_without_log, rest, sinter, workload};
 use sinterdb::internal::settings::format_bytes;
+use std::collections::BTreeMap;
 
 /// Measure of each run: all SETs and the work that they left behind.
 pub const SETS: &str = "SETs";
@@ -56,15 +58,30 @@ pub struct Planned {
 
 struct Planner<'a> {
     request: &'a Request,
+    /// Limit of the memory of each server, bytes.
+    limit: Option<u64>,
     planned: Planned,
+}
+
+/// A cell before it is known to fit the machine.
+struct Asked<'a> {
+    name: String,
+    log: Log,
+    row: &'a Row,
+    workload: &'a Workload,
+    /// Length of the log from which on it is written anew, where the study varies it.
+    from: Option<u64>,
 }
 
 /// Cells of the requested engines that fit the machine.
 pub fn cells(sizes: &Sizes, request: &Request) -> Planned {
-    let mut planner = Planner { request, planned: Planned::default() };
+    let mut planner = Planner { request, limit: sizes.limit, planned: Planned::default() };
+    planner.check_limit();
     for row in sizes.rows() {
         let workload = of_row(&row, "A");
-        let mut add = |log: Log, told: Told| planner.add(name_of_a(&row, log), log, told, &row, &workload);
+        let mut add = |log: Log, told: Told| {
+            planner.add(told, &Asked { name: name_of_a(&row, log), log, row: &row, workload: &workload, from: None });
+        };
         add(Log::Shortened, redis(Some(sizes.rewrite_from)));
         add(Log::Kept, redis(None));
         if row == sizes.longest(row.value) {
@@ -76,11 +93,11 @@ pub fn cells(sizes: &Sizes, request: &Request) -> Planned {
         let row = sizes.longest(value);
         let workload = of_row(&row, "B");
         for from in sizes.minimums {
-            let name = name_of_b(&value, *from);
-            planner.add(name.clone(), Log::Shortened, redis(Some(*from)), &row, &workload);
+            let asked = Asked { name: name_of_b(&value, *from), log: Log::Shortened, row: &row, workload: &workload, from: Some(*from) };
+            planner.add(redis(Some(*from)), &asked);
             match memory_for(*from) {
-                Some(memory) => planner.add(name, Log::Shortened, sinter(Some(memory)), &row, &workload),
-                None => planner.leave_out(servers::SINTER, &name, "it has no memtables of that size"),
+                Some(memory) => planner.add(sinter(Some(memory)), &asked),
+                None => planner.leave_out(servers::SINTER, &asked.name, "it has no memtables of that size"),
             }
         }
     }
@@ -89,26 +106,44 @@ pub fn cells(sizes: &Sizes, request: &Request) -> Planned {
         // As in A, each key is set several times.
         let row = Row { value: Value { keys: (sets / 5).max(1), ..*value }, sets };
         let workload = of_row(&row, "C");
-        planner.add(name_of_c(value, Log::Kept), Log::Kept, sinter(Some(sizes.kept_memory)), &row, &workload);
-        planner.add(name_of_c(value, Log::Shortened), Log::Shortened, sinter(sizes.memory), &row, &workload);
+        for (log, memory) in [(Log::Kept, Some(sizes.kept_memory)), (Log::Shortened, sizes.memory)] {
+            planner.add(sinter(memory), &Asked { name: name_of_c(value, log), log, row: &row, workload: &workload, from: None });
+        }
     }
     planner.planned
 }
 
 impl Planner<'_> {
-    fn add(&mut self, name: String, log: Log, told: Told, row: &Row, workload: &Workload) {
+    /// Gives the limit up, and says so, where the machine does not permit it.
+    fn check_limit(&mut self) {
+        let Some(limit) = self.limit else { return };
+        let lack = match &self.request.permits.memory {
+            Ok(most) if *most >= limit => return,
+            Ok(most) => format!("there are {}", format_bytes(most >> 20 << 20)),
+            Err(why) => why.clone(),
+        };
+        self.limit = None;
+        let what = format!("the limit of {} GB for the memory of each server: {lack}", limit / 1_000_000_000);
+        self.planned.left_out.push(what);
+    }
+
+    fn add(&mut self, told: Told, asked: &Asked<'_>) {
+        let Asked { name, log, row, workload, .. } = asked;
         let engine = told.engine();
         if !self.is_asked(engine) {
             return;
         }
-        let (memory, disk) = needs(engine, log, row);
+        let (memory, disk) = needs(engine, *log, row);
+        // A server that needs more than its limit is killed, and that is a result.
+        let memory = self.limit.map_or(memory, |limit| memory.min(limit));
         if let Some(why) = self.request.servers.lacks(memory, disk) {
-            return self.leave_out(engine, &name, &why);
+            return self.leave_out(engine, name, &why);
         }
-        let server = ServerSpec { keeps_log: log == Log::Kept, ..ServerSpec::new(CONNECTIONS, 1) };
+        let server = ServerSpec { keeps_log: *log == Log::Kept, ..ServerSpec::new(CONNECTIONS, 1) };
         let phases: Vec<&str> = workload.phases.iter().map(|phase| phase.name.as_str()).collect();
-        let cell = servers::cell(name, told, self.request, server, workload.clone(), &[(SETS, phases.as_slice())]);
-        self.planned.cells.push(cell);
+        let cell = servers::cell(name.clone(), told, self.request, server, (*workload).clone(), &[(SETS, phases.as_slice())]);
+        let limits = Limits { memory_bytes: self.limit, ..cell.limits };
+        self.planned.cells.push(Cell { factors: asked.factors(), limits, ..cell });
     }
 
     fn leave_out(&mut self, engine: &str, name: &str, why: &str) {
@@ -119,6 +154,16 @@ impl Planner<'_> {
 
     fn is_asked(&self, engine: &str) -> bool {
         self.request.engines.iter().any(|asked| asked == engine)
+    }
+}
+
+impl Asked<'_> {
+    fn factors(&self) -> BTreeMap<String, String> {
+        let part = self.name.split(' ').next().unwrap_or_default().to_string();
+        let Row { value, sets } = self.row;
+        let all = [("part", part), ("value", value.name.to_string()), ("SETs", thousands(*sets)), ("log", self.log.name().to_string())];
+        let from = self.from.map(|bytes| ("from", format_bytes(bytes)));
+        all.into_iter().chain(from).map(|(name, value)| (name.to_string(), value)).collect()
     }
 }
 

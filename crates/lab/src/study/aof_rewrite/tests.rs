@@ -2,10 +2,10 @@
 
 use super::super::folder::Folder;
 use super::super::judge::{Finding, Results, judge};
-use super::super::plan::{Cell, Request, Scale, Study};
+use super::super::plan::{Cell, Permits, Request, Scale, Study};
 use super::{MIB, NAME, Sizes, memory_for, with_hot_keys};
 use crate::result::{Latency, Memory, Written};
-use crate::run::{Answer, PhaseKind, PhaseRecord, Second};
+use crate::run::{Answer, Killed, PhaseKind, PhaseRecord, Second};
 use crate::study::servers::Servers;
 use crate::study::{catalogue, testing};
 use sinterdb::settings::{Budgets, Settings};
@@ -47,6 +47,52 @@ fn paper_has_the_sizes_of_the_original() {
     }
     let minimums: BTreeSet<&str> = study.cells.iter().map(|cell| cell.name.as_str()).filter(|name| name.starts_with("B ")).collect();
     assert_eq!(minimums.len(), 10, "{minimums:?}");
+    assert!(study.cells.iter().all(|cell| cell.limits.memory_bytes == Some(20_000_000_000)));
+    let factors = &cell(&study, "B 1 kB, from 512MiB", "redis").factors;
+    assert_eq!(
+        ["part", "value", "SETs", "log", "from"].map(|name| factors[name].as_str()),
+        ["B", "1 kB", "1,000,000", "log shortened", "512MiB"]
+    );
+}
+
+/// Without permission to limit memory, rows run that fit the machine, and the missing limit is named.
+#[test]
+fn a_limit_that_is_not_permitted_is_named() {
+    let with = |memory: Result<u64, String>, servers: Servers| {
+        let permits = Permits { memory, ..Permits::all() };
+        catalogue::study(NAME, Scale::Paper, &Request { servers, permits, ..testing::request(&["redis"], 3) }).unwrap()
+    };
+    for (memory, why) in [(Err("no cgroup".to_string()), "no cgroup"), (Ok(8 << 30), "there are 8GiB")] {
+        let study = with(memory, Servers { memory: 16 << 30, ..Servers::all() });
+        assert_eq!(study.left_out[0], format!("the limit of 20 GB for the memory of each server: {why}"));
+        assert!(study.cells.iter().all(|cell| cell.limits.memory_bytes.is_none() && !cell.name.starts_with("A 100 kB")));
+    }
+    let limited = with(Ok(23 << 30), Servers { memory: 23 << 30, ..Servers::all() });
+    assert!(limited.left_out.is_empty() && limited.cells.iter().any(|cell| cell.name == "A 100 kB, 1,000,000 SETs, log shortened"));
+}
+
+/// A server killed by its limit is a result of its cell, and verdicts say where it happened instead of a figure.
+#[test]
+fn a_killed_server_is_a_result() {
+    let study = study(Scale::Paper, &["redis"], Servers::all());
+    let directory = tempfile::tempdir().unwrap();
+    let folder = Folder::create(&directory.path().join("results"), &study).unwrap();
+    let name = "A 100 kB, 1,000,000 SETs, log shortened";
+    for run in study.runs().into_iter().filter(|run| run.cell == name) {
+        let last = PhaseRecord { name: "updates".into(), operations: 2000, seconds: 4.0, ..PhaseRecord::default() };
+        let killed = Killed { operations: 102_000, seconds: 24.5, memory_bytes: 19_000 * MIB, phase: last };
+        let mut record = testing::record(study.spec(&run).unwrap(), &PhaseRecord::default());
+        record.phases.truncate(1);
+        record.failure = Some(format!("phase updates: the server was {killed}"));
+        assert!(!study.accepts(&run, &record), "another failure");
+        record.killed = Some(killed);
+        assert!(study.accepts(&run, &record));
+        folder.keep(&run, &record).unwrap();
+    }
+    let findings = judge(&study, &Results::read(&study, &folder).unwrap());
+    let said = &findings[0].verdict.statistics;
+    let expected = format!("redis, {name}: killed after 102,000 operations in 24.5 s, with 19,000 MiB of memory in 3 of 3 runs");
+    assert!(said.contains("100 kB, 1,000,000 SETs: not run") && said.contains(&expected), "{said}");
 }
 
 /// Both sides have equal durability, requests and client, whatever else their settings are.
@@ -96,6 +142,10 @@ fn what_there_is_no_room_for_is_left_out_and_named() {
     let short = little(8 << 30, u64::MAX);
     assert!(short.cells.iter().all(|cell| cell.is_for("sinter") || !cell.name.contains("100 kB")));
     assert!(short.left_out.iter().any(|what| what.starts_with("redis, A 100 kB, 100,000 SETs, log kept: ")), "{:?}", short.left_out);
+    // The next shorter row takes the place of one that does not fit.
+    let longest = |study: &Study| study.hypotheses[0].groups.iter().map(|group| group.name.clone()).next_back().unwrap();
+    assert_eq!(longest(&none), "100 kB, 1,000,000 SETs");
+    assert_eq!(longest(&little(u64::MAX, 60 << 30)), "100 kB, 500,000 SETs");
     let full = little(u64::MAX, 60 << 30);
     assert!(full.cells.iter().all(|cell| cell.name != "A 100 kB, 1,000,000 SETs, log kept"));
     assert!(full.cells.iter().any(|cell| cell.name == "A 100 kB, 500,000 SETs, log kept"));
