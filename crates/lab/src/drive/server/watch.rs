@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Interval between readings, nanoseconds.
 const SAMPLE_NS: u64 = 100_000_000;
+/// Time without readings after each, as a multiple of the time that it took: with many gigabytes the kernel walks long page tables.
+const PAUSE: u64 = 9;
 /// Interval between PINGs, nanoseconds. A shorter stall may go unseen.
 const PING_NS: u64 = 2_000_000;
 /// Field of INFO with the bytes that Redis keeps in memory for a rewrite; it has none since 7.0.
@@ -53,6 +55,8 @@ struct Said {
 /// All figures at one moment.
 struct Reading {
     at_ns: u64,
+    /// Time that the reading took.
+    took_ns: u64,
     operations: u64,
     latencies: Latencies,
     process: Process,
@@ -111,7 +115,7 @@ impl Watch<'_> {
         let mut before = first;
         let (start_ns, mut series) = (before.at_ns, Vec::new());
         loop {
-            let wake_ns = start_ns + (series.len() as u64 + 1) * SAMPLE_NS;
+            let wake_ns = wake_ns(start_ns, &before);
             let mut now = self.clock.monotonic_ns();
             while now < wake_ns && !ended.load(Ordering::Acquire) {
                 // In small pieces, so that a short phase is not made longer.
@@ -132,14 +136,18 @@ impl Watch<'_> {
     }
 
     fn read(&self) -> Reading {
-        Reading {
-            operations: gauge::operations(self.gauges),
-            latencies: Latencies::everything(self.gauges),
-            process: Process::of(self.process),
-            disk_bytes: directory_bytes(self.data),
-            at_ns: self.clock.monotonic_ns(),
-        }
+        let begin_ns = self.clock.monotonic_ns();
+        let (operations, latencies) = (gauge::operations(self.gauges), Latencies::everything(self.gauges));
+        let (process, disk_bytes) = (Process::of(self.process), directory_bytes(self.data));
+        let at_ns = self.clock.monotonic_ns();
+        Reading { operations, latencies, process, disk_bytes, at_ns, took_ns: at_ns.saturating_sub(begin_ns) }
     }
+}
+
+/// Time of the next reading: a whole number of intervals after the start.
+fn wake_ns(start_ns: u64, before: &Reading) -> u64 {
+    let rested = before.at_ns.saturating_sub(start_ns) + PAUSE * before.took_ns;
+    start_ns + (rested / SAMPLE_NS + 1) * SAMPLE_NS
 }
 
 fn second(before: &Reading, after: &Reading, start_ns: u64, said: &Said) -> Second {
@@ -171,5 +179,21 @@ struct Raised<'a>(&'a AtomicBool);
 impl Drop for Raised<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_readings_are_rare() {
+        let next = |at_ms: u64, took_ms: u64| {
+            let (at_ns, took_ns) = (7 + at_ms * 1_000_000, took_ms * 1_000_000);
+            let (latencies, process) = (Latencies::everything(&[]), Process::default());
+            wake_ns(7, &Reading { at_ns, took_ns, operations: 0, latencies, process, disk_bytes: 0 }) / 1_000_000
+        };
+        assert_eq!([next(0, 1), next(101, 1), next(201, 5)], [100, 200, 300]);
+        assert_eq!([next(130, 30), next(430, 30)], [500, 800]);
     }
 }
