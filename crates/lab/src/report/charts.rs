@@ -1,12 +1,16 @@
-//! Charts as data for the page's script: traces and a layout each, by the names of plotly.js. Colours are numbers (`color`, a place in the
+//! Charts. Pictures of servers (`rewrites`, `sizes`) need no script. All others are data for the page's script: traces and a layout each, by the names of plotly.js. Colours are numbers (`color`, a place in the
 //! page's palette), because the palette depends on the reader's light or dark scheme.
 
 mod bars;
 mod lines;
+mod rewrites;
+mod sizes;
 mod sweeps;
 
 pub use bars::{bars, causes};
 pub use lines::{over_time, percentiles};
+pub use rewrites::rewrites;
+pub use sizes::{Place, sizes};
 pub use sweeps::sweeps;
 
 use serde_json::{Number, Value, json};

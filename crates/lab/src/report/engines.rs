@@ -245,7 +245,7 @@ pub mod tests {
 
     /// An invented record: every phase took `seconds` for 1000 operations and handed 400 bytes to write calls for 100 of the user's,
     /// compactions included.
-    fn record(spec: RunSpec, seconds: f64) -> RunRecord {
+    pub fn record(spec: RunSpec, seconds: f64) -> RunRecord {
         let phase = |name: &str| {
             let debts = name.ends_with("debts");
             PhaseRecord {

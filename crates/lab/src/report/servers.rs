@@ -1,15 +1,20 @@
-//! Servers in one table: a row per cell, with latencies, memory and disk. For studies of servers.
+//! Servers in one table: a row per cell, with latencies, memory and disk; servers that were killed, cells that are not run, and runs over
+//! time. For studies of servers.
 
 use super::cells::{Cell, workloads};
-use super::load::Folder;
+use super::charts::{Place, rewrites, sizes};
+use super::load::{Folder, Run};
 use super::measures::titled;
 use super::tables::framed;
 use super::text::{escape, number};
+use crate::run::RunRecord;
 use crate::statistics::median;
 use crate::study::metric::Metric;
+use crate::study::plan::{Cell as PlannedCell, Study};
+use std::fmt;
 
 /// The columns.
-const COLUMNS: [Metric; 9] = [
+pub const COLUMNS: [Metric; 9] = [
     Metric::OperationsPerSecond,
     Metric::P99Latency,
     Metric::P999Latency,
@@ -21,6 +26,10 @@ const COLUMNS: [Metric; 9] = [
     Metric::ClientCore,
 ];
 
+/// Start and end of the names of the cells whose runs are drawn over time: values of 10 kB, set again and again (figure 3 of the study on
+/// Redis's log). The last cell of an engine has the most SETs.
+const TIMELINE: (&str, &str) = ("A 10 kB, ", "log shortened");
+
 /// A cell: its name, its engine, and the medians of its repeats by column.
 struct Row {
     name: String,
@@ -29,14 +38,31 @@ struct Row {
 }
 
 /// The table of a study.
-pub struct Servers {
+pub struct Servers<'a> {
+    folder: &'a Folder,
     rows: Vec<Row>,
+    killed: Vec<KilledIn>,
 }
 
-impl Servers {
+/// A cell with servers that were killed.
+struct KilledIn {
+    cell: String,
+    engine: String,
+    /// The first of them, and their number.
+    told: String,
+}
+
+impl fmt::Display for KilledIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}: {}", self.engine, self.cell, self.told)
+    }
+}
+
+impl<'a> Servers<'a> {
     /// Table of a folder; `None` if its study has no servers, or nothing has run.
-    pub fn of(folder: &Folder) -> Option<Self> {
-        folder.plan.as_ref()?.cells.iter().find(|cell| cell.settings.server.is_some())?;
+    pub fn of(folder: &'a Folder) -> Option<Self> {
+        let plan = folder.plan.as_ref()?;
+        plan.cells.iter().find(|cell| cell.settings.server.is_some())?;
         let mut rows = Vec::new();
         for workload in workloads(std::slice::from_ref(folder)) {
             let parts = workload.parts();
@@ -45,7 +71,7 @@ impl Servers {
                 rows.extend(measured.map(|cell| row(&workload.name, cell, part, parts.len() > 1)));
             }
         }
-        (!rows.is_empty()).then_some(Servers { rows })
+        (!rows.is_empty()).then(|| Servers { folder, rows, killed: killed(folder, plan) })
     }
 
     /// The table as Markdown.
@@ -56,7 +82,48 @@ impl Servers {
             let figures: String = medians.iter().map(|median| format!(" {} |", figure(*median))).collect();
             text += &format!("| {name} | {engine} |{figures}\n");
         }
-        text
+        let left_out = self.folder.plan.iter().flat_map(|plan| &plan.left_out).map(|what| format!("* not run: {what}\n"));
+        let missing: String = self.killed.iter().map(|killed| format!("* {killed}\n")).chain(left_out).collect();
+        if missing.is_empty() { text } else { format!("{text}\n{missing}") }
+    }
+
+    /// Pictures of the run that the original of [`TIMELINE`] draws, one for each engine: that of the repeat with the median speed.
+    fn timelines(&self) -> String {
+        let Some(plan) = &self.folder.plan else { return String::new() };
+        let picture = |engine: &String| {
+            let (start, end) = TIMELINE;
+            let is_it = |cell: &&PlannedCell| cell.is_for(engine) && cell.name.starts_with(start) && cell.name.ends_with(end);
+            let cell = plan.cells.iter().rfind(is_it)?;
+            let mut runs = runs_of(self.folder, cell, engine);
+            runs.retain(|record| cell.accepts(record));
+            let phases = cell.measures.values().next()?;
+            let speed = |record: &RunRecord| Metric::OperationsPerSecond.of(record, phases).unwrap_or(0.0);
+            runs.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
+            let run = runs.get(runs.len().saturating_sub(1) / 2)?;
+            let caption = format!("{engine}, {}: the repeat with the median speed", cell.name);
+            Some(format!("<figure><figcaption>{}</figcaption>\n{}</figure>\n", escape(&caption), rewrites(run)?))
+        };
+        plan.engines.iter().filter_map(picture).collect()
+    }
+
+    /// Picture of speed and memory over the numbers and sizes of values of part A (figures 4 to 6 of the study on Redis's log).
+    fn sizes(&self) -> Option<String> {
+        let place = |name: &str, engine: &str, figures: [Option<f64>; 2], killed: bool| {
+            let mut parts = name.strip_prefix("A ")?.split(", ");
+            let (value, sets, log) = (parts.next()?, parts.next()?.strip_suffix(" SETs")?, parts.next()?);
+            let line = format!("{engine}, {log}");
+            Some(Place { value: value.to_string(), sets: sets.to_string(), line, figures, killed })
+        };
+        let median = |row: &Row, metric: Metric| row.medians[COLUMNS.iter().position(|column| *column == metric)?];
+        let is_killed = |name: &str, engine: &str| self.killed.iter().any(|killed| killed.cell == name && killed.engine == engine);
+        let measured = self.rows.iter().filter_map(|row| {
+            let figures = [median(row, Metric::OperationsPerSecond), median(row, Metric::PeakMemory)];
+            place(&row.name, &row.engine, figures, is_killed(&row.name, &row.engine))
+        });
+        let has_row = |killed: &&KilledIn| self.rows.iter().any(|row| row.name == killed.cell && row.engine == killed.engine);
+        let without = self.killed.iter().filter(|killed| !has_row(killed));
+        let without = without.filter_map(|killed| place(&killed.cell, &killed.engine, [None, None], true));
+        sizes(&measured.chain(without).collect::<Vec<_>>())
     }
 
     /// The table as a section of a page.
@@ -67,8 +134,34 @@ impl Servers {
             format!("<tr><th>{}</th><th>{}</th>{figures}</tr>\n", escape(name), escape(engine))
         };
         let table = framed(&format!("<th>cell</th><th>engine</th>{head}"), &self.rows.iter().map(row).collect::<String>());
-        format!("<section><h2>Servers</h2>\n<p>{}</p>\n{table}</section>\n", escape(&introduction()))
+        let killed: String = self.killed.iter().map(|killed| format!("<li>{}</li>\n", escape(&killed.to_string()))).collect();
+        let killed = if killed.is_empty() { killed } else { format!("<ul>\n{killed}</ul>\n") };
+        let sizes = self.sizes().map_or(String::new(), |picture| {
+            let caption = "Speed and peak memory over the number of SETs, medians; each size has its own scale";
+            format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n")
+        });
+        let pictures = sizes + &self.timelines();
+        format!("<section><h2>Servers</h2>\n<p>{}</p>\n{table}{killed}{pictures}</section>\n", escape(&introduction()))
     }
+}
+
+/// Records of a cell on an engine.
+fn runs_of<'a>(folder: &'a Folder, cell: &PlannedCell, engine: &str) -> Vec<&'a RunRecord> {
+    let is_its =
+        |run: &&Run| run.record.spec.engine.name == engine && folder.planned(run).is_some_and(|(_, planned)| planned.name == cell.name);
+    folder.runs.iter().filter(is_its).map(|run| &run.record).collect()
+}
+
+/// Cells with servers that were killed.
+fn killed(folder: &Folder, plan: &Study) -> Vec<KilledIn> {
+    let pairs = plan.cells.iter().flat_map(|cell| plan.engines.iter().map(move |engine| (cell, engine)));
+    let found = pairs.filter(|(cell, engine)| cell.is_for(engine)).filter_map(|(cell, engine)| {
+        let runs = runs_of(folder, cell, engine);
+        let killed: Vec<_> = runs.iter().filter_map(|record| record.killed.as_ref()).collect();
+        let told = format!("{} in {} of {} runs", killed.first()?, killed.len(), runs.len());
+        Some(KilledIn { cell: cell.name.clone(), engine: engine.clone(), told })
+    });
+    found.collect()
 }
 
 /// Text that explains the columns.
@@ -89,4 +182,37 @@ fn row(workload: &str, cell: &Cell<'_>, part: &str, several: bool) -> Row {
 
 fn figure(median: Option<f64>) -> String {
     median.map_or("-".into(), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::engines::tests::{folder_of, study};
+    use crate::run::{Killed, PhaseRecord, Second};
+
+    /// A killed server is in the list and in the picture over sizes, and its run is drawn over time; cells that are not run are named.
+    #[test]
+    fn killed_servers_and_cells_that_are_not_run_are_told() {
+        let study = study("aof-rewrite", &["sinter", "redis"], 1);
+        let (_directory, mut folder) = folder_of(&study, |_, _| Some(1.0));
+        let name = "A 10 kB, 1,000 SETs, log shortened";
+        let series: Vec<Second> = (1..5).map(|n| Second { at: f64::from(n), operations: 9, ..Second::default() }).collect();
+        let numbers: Vec<usize> =
+            study.runs().iter().filter(|run| run.cell == name && run.engine == "redis").map(|run| run.number).collect();
+        for number in numbers {
+            let record = &mut folder.runs[number].record;
+            let phase = PhaseRecord { series: series.clone(), ..PhaseRecord::default() };
+            record.killed = Some(Killed { operations: 1500, seconds: 2.5, memory_bytes: 48 << 20, phase });
+            record.failure = Some("killed".to_string());
+        }
+        let plan = folder.plan.as_mut().unwrap();
+        plan.left_out.push("redis, A 100 kB: no disk".to_string());
+        let servers = Servers::of(&folder).unwrap();
+        let line = format!("redis, {name}: killed after 1,500 operations in 2.5 s, with 48 MiB of memory in 1 of 1 runs");
+        let text = servers.markdown();
+        assert!(text.contains(&format!("\n* {line}\n")) && text.contains("\n* not run: redis, A 100 kB: no disk\n"), "{text}");
+        let page = servers.html();
+        assert!(page.contains(&format!("<li>{line}</li>")) && page.matches("✕ killed").count() == 2, "{page}");
+        assert!(page.contains("values of 0.5 kB") && page.contains("redis, log kept"), "{page}");
+    }
 }
