@@ -135,11 +135,6 @@ impl Metric {
     pub const TABLE: [Metric; 5] =
         [Metric::WriteAmplification, Metric::SpaceAmplification, Metric::PeakMemory, Metric::OperationsPerSecond, Metric::P99Latency];
 
-    /// Name in files: `zones_used`.
-    pub fn id(self) -> String {
-        serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default()
-    }
-
     /// Name for people.
     pub fn name(self) -> &'static str {
         match self {
