@@ -1,9 +1,10 @@
 //! Reports: made from result folders and nothing else, so that old results can be drawn again; one HTML page and one CSV file. In reading
 //! order: `load` reads a folder, `cells` groups repeats and finds the parameters in which runs differ, `measures` are the figures of a run
 //! as a table of functions, `charts` makes data for the page's script from them, `tables` and `page` the HTML, `engines` sets engines side
-//! by side, `servers` does so with servers, `csv` is the export; `documents` puts figures into Markdown files and `picture` draws the chart
-//! for them.
+//! by side, `servers` does so with servers, `behind` lists where SinterDB is worse than others, `csv` is the export; `documents` puts
+//! figures into Markdown files and `picture` draws the chart for them.
 
+mod behind;
 mod cells;
 mod charts;
 mod csv;

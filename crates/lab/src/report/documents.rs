@@ -6,11 +6,12 @@
 //! | `origin` | date, commit, machine, versions, repeats |
 //! | `brief` | the first two engines: speed, ratio, write and space amplification, memory |
 //! | `full` | all engines and columns, as `engines.md` has them |
-//! | `behind` | figures in which the first engine is worse than another, a line each |
+//! | `behind` | figures in which the median of SinterDB is worse than another engine's by more than 2 %, a line each |
 //! | `behind, brief` | every median in which the first engine is worse than the second, in one line for each column |
 
 use super::Failure;
-use super::engines::{self, Difference, Engines, Row};
+use super::behind::Difference;
+use super::engines::{self, Engines, Row};
 use super::load::Folder;
 use super::text::{date, number};
 use crate::result::Machine;
@@ -120,7 +121,7 @@ impl<'a> Measured<'a> {
             "origin" => self.origin(),
             "brief" => self.brief(),
             "full" => engines::head() + &self.tables.iter().map(Engines::markdown_rows).collect::<String>(),
-            "behind" => self.differences().map(|difference| format!("* {difference}\n")).collect(),
+            "behind" => self.differences().filter(|one| one.is_behind()).map(|one| format!("* {one}\n")).collect(),
             "behind, brief" => self.behind_in_brief(),
             other => {
                 let known = "origin, brief, full, behind and \"behind, brief\"";
@@ -176,14 +177,10 @@ impl<'a> Measured<'a> {
 
     /// The block `behind, brief`, by medians alone, so that no row is left out for a wide interval of few repeats.
     fn behind_in_brief(&self) -> String {
-        let line = |(measure, more): (&str, bool)| {
-            let worse = self.rows().filter_map(|row| {
-                let [ours, theirs] = [0, 1].map(|engine| row.median(measure, engine).map(|(median, _)| median));
-                let (ours, theirs) = (ours?, theirs?);
-                let ratio = if more { theirs / ours } else { ours / theirs };
-                (ratio >= SHOWN).then(|| format!("{} {}", row.workload, number(ratio)))
-            });
-            let worse: Vec<String> = worse.collect();
+        let is_row = |one: &&Difference| self.rows().any(|row| row.workload == one.place);
+        let line = |measure: &str| {
+            let brief = self.differences().filter(|one| one.measure == measure && one.other == BRIEF[1] && one.factor >= SHOWN);
+            let worse: Vec<String> = brief.filter(is_row).map(|one| format!("{} {}", one.place, number(one.factor))).collect();
             // A ratio has no unit.
             let measure = measure.split(',').next().unwrap_or(measure);
             (!worse.is_empty()).then(|| format!("* {measure}: {}\n", worse.join(", ")))
@@ -192,8 +189,8 @@ impl<'a> Measured<'a> {
         if lines.is_empty() { "* nothing\n".to_string() } else { lines }
     }
 
-    fn differences(&self) -> impl Iterator<Item = Difference> {
-        self.tables.iter().flat_map(Engines::differences)
+    fn differences(&self) -> impl Iterator<Item = &Difference> {
+        self.tables.iter().flat_map(|table| &table.differences)
     }
 
     fn records(&self) -> impl Iterator<Item = &RunRecord> {

@@ -5,6 +5,7 @@ mod bulk;
 mod compression;
 mod ran;
 
+use super::behind::behind;
 use super::cells::{Workload, workloads};
 use super::charts::{self, Chart};
 use super::engines::Engines;
@@ -31,6 +32,7 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
     body += &folders.iter().map(|folder| asked::verdicts(folder, folders.len() > 1)).collect::<String>();
     body += &folders.iter().filter_map(Engines::of).map(|engines| engines.html()).collect::<String>();
     body += &folders.iter().filter_map(Servers::of).map(|servers| servers.html()).collect::<String>();
+    body += &folders.iter().map(behind).collect::<String>();
     body += &ran::ran(folders, csv);
     if let [base, _, ..] = folders {
         body += &changes(&workloads, base);

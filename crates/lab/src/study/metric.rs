@@ -196,6 +196,27 @@ impl Metric {
         }
     }
 
+    /// Whether more is better; `None` for a figure that is neither good nor bad.
+    pub fn more_is_better(self) -> Option<bool> {
+        match self {
+            Metric::OperationsPerSecond
+            | Metric::OperationsPerSecondOfAll
+            | Metric::CacheHits
+            | Metric::CompressedCacheHits
+            | Metric::FastReads
+            | Metric::FastReadsInBudget
+            | Metric::FinishedShare
+            | Metric::ZoneUtilisation => Some(true),
+            Metric::LastLevelTables
+            | Metric::LastLevelByteRatio
+            | Metric::FastBytes
+            | Metric::AgeShare
+            | Metric::ClientCore
+            | Metric::LogRewrites => None,
+            _ => Some(false),
+        }
+    }
+
     /// Unit for people, and its size in units of the figure.
     pub fn unit(self) -> (&'static str, f64) {
         match self {

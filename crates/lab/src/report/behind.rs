@@ -1,0 +1,381 @@
+//! Where SinterDB is behind: the figures in which it is worse than a rival that ran the same request, or worse with a setting that is to
+//! help than without, and the claims of ours that are rejected. Made from the records of a folder, so that no list is kept by hand; tables
+//! of engines, documents and pages have their lists from here.
+
+use super::engines::COLUMNS;
+use super::load::Folder;
+use super::measures::{Measure, OfPart, Part};
+use super::text::{escape, number};
+use crate::run::{Answer, PhaseKind, RunRecord, SERVERS};
+use crate::statistics::{CONFIDENCE, Fold, Interval, median, ratio};
+use crate::study::judge::State;
+use crate::study::metric::Metric;
+use crate::study::plan::{Bound, Cell, Comparison, Hypothesis, Study, Term};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The engine that is compared with all others.
+const OURS: &str = SERVERS[0];
+/// Factor below which a difference is not listed.
+const LEAST: f64 = 1.02;
+/// Fewest repeats for which the interval of a factor is told.
+const LEAST_REPEATS: usize = 3;
+/// Differences of one figure from which on they are folded into one line.
+const MANY: usize = 3;
+/// Most of them that a page shows; the export has all figures.
+const SHOWN: usize = 5;
+
+/// Figures of servers, beyond [`COLUMNS`]; each with whether more is better.
+const OF_SERVERS: &[(Measure<OfPart>, bool)] = &[
+    (Measure { name: "longest PING, ms", column: "", meaning: "of a second client", of: |part| people(Metric::LongestPing, part) }, false),
+    (Measure { name: "peak disk, MiB", column: "", meaning: "largest size on disk", of: |part| people(Metric::PeakDisk, part) }, false),
+];
+
+/// A metric in its unit for people.
+fn people(metric: Metric, part: &Part<'_>) -> Option<f64> {
+    Some(metric.of(part.run, part.phases)? / metric.unit().1)
+}
+
+fn figures() -> impl Iterator<Item = &'static (Measure<OfPart>, bool)> {
+    COLUMNS.iter().chain(OF_SERVERS)
+}
+
+/// A figure of SinterDB beside another one: medians of the repeats that both have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// Cell and measure.
+    pub place: String,
+    /// Name of the figure, with its unit.
+    pub measure: &'static str,
+    /// Whether more of it is better.
+    more: bool,
+    /// A rival's name, or the cell without the setting.
+    pub other: String,
+    ours: f64,
+    theirs: f64,
+    /// Number of times that the figure of SinterDB is worse; below 1 if it is better.
+    pub factor: f64,
+    repeats: usize,
+    /// Interval of the ratio of means, for [`LEAST_REPEATS`] or more.
+    interval: Option<Interval>,
+}
+
+impl Difference {
+    /// Whether SinterDB is worse by so much that it is listed.
+    pub fn is_behind(&self) -> bool {
+        self.factor > LEAST
+    }
+
+    /// Factor with its interval, or the number of runs, and both medians.
+    fn figures(&self) -> String {
+        let Difference { ours, theirs, factor, repeats, .. } = self;
+        let certain = match (self.interval, repeats) {
+            (Some(Interval { low, high, .. }), _) => format!("{} to {}", number(low), number(high)),
+            (None, 1) => "one run".to_string(),
+            (None, runs) => format!("{runs} runs"),
+        };
+        format!("{} ({certain}), {} to {}", number(*factor), number(*ours), number(*theirs))
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { place, measure, other, .. } = self;
+        let worse = if self.more { "less than" } else { "more than" };
+        write!(f, "{place}, {measure}: {worse} {other} by a factor of {}", self.figures())
+    }
+}
+
+/// All differences of one figure from one rival, or between settings.
+struct Group {
+    measure: &'static str,
+    /// The rival, or [`SETTINGS`].
+    other: String,
+    /// Number of places in which both sides have the figure.
+    compared: usize,
+    /// Places in which SinterDB is worse by more than [`LEAST`], the worst first.
+    found: Vec<Difference>,
+}
+
+/// Stands for all cells without a setting in lines of several.
+const SETTINGS: &str = "the same without the setting";
+
+impl Group {
+    fn worst(&self) -> f64 {
+        self.found.first().map_or(0.0, |difference| difference.factor)
+    }
+
+    /// One line for many differences.
+    fn in_short(&self) -> String {
+        let [most, least] = [self.found.first(), self.found.last()].map(|end| end.map_or(0.0, |difference| difference.factor));
+        let worse = if self.found.first().is_some_and(|difference| difference.more) { "less than" } else { "more than" };
+        format!(
+            "{}: {worse} {} in {} of {} cells, by factors of {} to {}",
+            self.measure,
+            self.other,
+            self.found.len(),
+            self.compared,
+            number(least),
+            number(most)
+        )
+    }
+}
+
+/// The differences of a figure from each rival in each place, whatever their sign, in the order of the plan: by place, figure, and rival.
+pub fn differences(folder: &Folder) -> Vec<Difference> {
+    let Some(runs) = Runs::of(folder) else { return Vec::new() };
+    let pairs = runs.rivals();
+    pairs.iter().flat_map(|pair| figures().filter_map(|figure| runs.compare(pair, figure))).collect()
+}
+
+/// Section of a page that lists where SinterDB is behind; empty for a folder in which nothing can be compared.
+pub fn behind(folder: &Folder) -> String {
+    let Some(runs) = Runs::of(folder) else { return String::new() };
+    let pairs = [runs.rivals(), runs.settings()];
+    let is_compared = |pair: &Pair<'_>| figures().any(|figure| runs.compare(pair, figure).is_some());
+    if !pairs.iter().flatten().any(is_compared) {
+        return String::new();
+    }
+    let ([rivals, settings], rejected) = (pairs.map(|pairs| runs.groups(&pairs)), rejected(folder));
+    let lists = [
+        ("Worse than a rival with the same request", lines(&rivals)),
+        ("Worse with a setting that is to help than without it", lines(&settings)),
+        ("Claims of ours that are rejected", rejected.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect()),
+    ];
+    let lists = lists.iter().filter(|(_, lines)| !lines.is_empty());
+    let lists: String = lists.map(|(title, lines)| format!("<h3>{title}</h3>\n<ul>\n{lines}</ul>\n")).collect();
+    let lists = if lists.is_empty() { "<p>In nothing that was compared.</p>\n".to_string() } else { lists };
+    format!(
+        "<section id=\"behind\"><h2>Where we are behind</h2>\n<p>Every figure in which the median of SinterDB is worse by more than 2 %, \
+         as a factor, the worst first; with the 95 % interval of the ratio of means from {LEAST_REPEATS} repeats on.</p>\n{lists}</section>\n"
+    )
+}
+
+/// Items of a list: a line for each difference, or one that opens for many of one figure.
+fn lines(groups: &[Group]) -> String {
+    let item = |group: &Group, difference: &Difference| {
+        let other = if group.other == SETTINGS { format!(" against {}", difference.other) } else { String::new() };
+        format!("<li>{}</li>\n", escape(&format!("{}{other}: {}", difference.place, difference.figures())))
+    };
+    let line = |group: &Group| -> String {
+        if group.found.len() < MANY {
+            return group.found.iter().map(|difference| format!("<li>{}</li>\n", escape(&difference.to_string()))).collect();
+        }
+        let items: String = group.found.iter().take(SHOWN).map(|difference| item(group, difference)).collect();
+        let more = group.found.len().saturating_sub(SHOWN);
+        let items = if more == 0 { items } else { format!("{items}<li>and {more} more, less far behind</li>\n") };
+        format!("<li><details><summary>{}</summary>\n<ul>\n{items}</ul></details></li>\n", escape(&group.in_short()))
+    };
+    groups.iter().map(line).collect()
+}
+
+/// Rejected claims about SinterDB that no original made, each with what refutes it.
+fn rejected(folder: &Folder) -> Vec<String> {
+    let ours = folder.findings.iter().filter(|finding| finding.verdict.engine == OURS && finding.original.is_none());
+    let rejected = ours.filter(|finding| finding.verdict.verdict == Answer::Rejected);
+    let line = |finding: &crate::study::judge::Finding| {
+        let refuted = finding.comparisons.iter().filter(|compared| compared.state == State::Refuted);
+        let refuted = refuted.filter_map(|compared| {
+            let ratio = compared.ratio?;
+            let interval = ratio.interval.map_or(String::new(), |i| format!(" ({} to {})", number(i.low), number(i.high)));
+            Some(format!("{} {}{interval}, not {}", compared.name, number(ratio.ratio), compared.bound))
+        });
+        format!("{}: {}", finding.verdict.hypothesis, refuted.collect::<Vec<_>>().join("; "))
+    };
+    rejected.map(line).collect()
+}
+
+/// The good runs of a folder, by cell and engine of the plan.
+struct Runs<'a> {
+    plan: &'a Study,
+    by_cell: BTreeMap<(&'a str, &'a str), Vec<&'a RunRecord>>,
+}
+
+/// One side of a comparison: a cell and its phases that count together.
+struct Side<'a> {
+    cell: &'a Cell,
+    engine: &'a str,
+    phases: Vec<String>,
+}
+
+/// Two sides that were sent the same requests.
+struct Pair<'a> {
+    place: String,
+    other: String,
+    ours: Side<'a>,
+    theirs: Side<'a>,
+    /// Whether the sides differ in a setting, and not in the engine.
+    by_setting: bool,
+}
+
+impl<'a> Runs<'a> {
+    /// The runs of a folder; `None` without a plan, or if SinterDB is not in it.
+    fn of(folder: &'a Folder) -> Option<Self> {
+        let plan = folder.plan.as_ref().filter(|plan| plan.engines.iter().any(|engine| engine == OURS))?;
+        let mut by_cell: BTreeMap<_, Vec<&RunRecord>> = BTreeMap::new();
+        for run in folder.runs.iter().filter(|run| run.record.failure.is_none()) {
+            if let Some((_, cell)) = folder.planned(run) {
+                by_cell.entry((cell.name.as_str(), run.record.spec.engine.name.as_str())).or_default().push(&run.record);
+            }
+        }
+        Some(Runs { plan, by_cell })
+    }
+
+    /// Cells that a rival ran with the same workload: their measures, and phases with operations that no measure has.
+    fn rivals(&self) -> Vec<Pair<'a>> {
+        let plan = self.plan;
+        let cells = plan.cells.iter().filter(|cell| cell.is_for(OURS));
+        let of = |cell: &'a Cell| {
+            let others = plan.engines.iter().filter(|engine| *engine != OURS);
+            let others = others.filter_map(|engine| Some((engine, plan.cell(&cell.name, engine)?)));
+            let others: Vec<_> = others.filter(|(_, other)| other.workload == cell.workload).collect();
+            let parts = parts(cell).into_iter();
+            parts.flat_map(move |(name, phases)| {
+                let pair = |(engine, other): &(&'a String, &'a Cell)| Pair {
+                    place: place(plan, cell, &name),
+                    other: (*engine).clone(),
+                    ours: Side { cell, engine: OURS, phases: phases.clone() },
+                    theirs: Side { cell: other, engine, phases: other.measures.get(&name).unwrap_or(&phases).clone() },
+                    by_setting: false,
+                };
+                others.iter().map(pair).collect::<Vec<_>>()
+            })
+        };
+        cells.flat_map(of).collect()
+    }
+
+    /// Cells of SinterDB that a claim compares over one workload: the one that the claim favours, and all that differ from it only in the
+    /// value of the factor that distinguishes both, beside the other one.
+    fn settings(&self) -> Vec<Pair<'a>> {
+        let claims = self.plan.hypotheses.iter().filter(|claim| claim.is_for(OURS));
+        let compared = claims.flat_map(|claim| claim.groups.iter().flat_map(|group| &group.any_of).map(move |one| (claim, one)));
+        let mut seen = BTreeSet::new();
+        let mut pairs = Vec::new();
+        for (favoured, other) in compared.filter_map(|(claim, comparison)| favoured(claim, comparison)) {
+            let Some((cell, base)) = self.plan.cell(&favoured.cell, OURS).zip(self.plan.cell(&other.cell, OURS)) else { continue };
+            for cell in self.varied(cell, base) {
+                let (Some(phases), Some(others)) = (cell.measures.get(&favoured.measure), base.measures.get(&other.measure)) else {
+                    continue;
+                };
+                if cell.workload != base.workload || !seen.insert((&cell.name, &favoured.measure, &base.name, &other.measure)) {
+                    continue;
+                }
+                pairs.push(Pair {
+                    place: place(self.plan, cell, &favoured.measure),
+                    other: base.name.clone(),
+                    ours: Side { cell, engine: OURS, phases: phases.clone() },
+                    theirs: Side { cell: base, engine: OURS, phases: others.clone() },
+                    by_setting: true,
+                });
+            }
+        }
+        pairs
+    }
+
+    /// A cell and its variants: if one factor alone distinguishes it from `base`, the cells with other values of that factor, `base`
+    /// excepted.
+    fn varied(&self, cell: &'a Cell, base: &Cell) -> Vec<&'a Cell> {
+        let names: BTreeSet<&String> = cell.factors.keys().chain(base.factors.keys()).collect();
+        let differ: Vec<&String> = names.into_iter().filter(|name| cell.factors.get(*name) != base.factors.get(*name)).collect();
+        let [factor] = differ.as_slice() else { return vec![cell] };
+        let but = |cell: &Cell| cell.factors.clone().into_iter().filter(|(name, _)| name != *factor).collect::<Vec<_>>();
+        let others = self.plan.cells.iter().filter(|other| other.is_for(OURS) && other.name != base.name);
+        others.filter(|other| other.factors.contains_key(*factor) && but(other) == but(cell)).collect()
+    }
+
+    /// Compares a figure; `None` where a side has none, or is 0.
+    fn compare(&self, pair: &Pair<'_>, (measure, more): &'static (Measure<OfPart>, bool)) -> Option<Difference> {
+        let [ours, theirs] = [&pair.ours, &pair.theirs].map(|side| self.sample(side, measure.of));
+        let common = |sample: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>| -> Vec<f64> {
+            sample.iter().filter(|(seed, _)| other.contains_key(seed)).map(|(_, value)| *value).collect()
+        };
+        let (ours, theirs) = (common(&ours, &theirs), common(&theirs, &ours));
+        let medians = (median(&ours)?, median(&theirs)?);
+        let (above, below) = if *more { (&theirs, &ours) } else { (&ours, &theirs) };
+        let factor = if *more { medians.1 / medians.0 } else { medians.0 / medians.1 };
+        if !(factor.is_finite() && factor > 0.0) {
+            return None;
+        }
+        let interval = (ours.len() >= LEAST_REPEATS && factor > LEAST)
+            .then(|| ratio(Fold::Product, &[above], &[below], true, CONFIDENCE)?.interval)
+            .flatten();
+        Some(Difference {
+            place: pair.place.clone(),
+            measure: measure.name,
+            more: *more,
+            other: pair.other.clone(),
+            ours: medians.0,
+            theirs: medians.1,
+            factor,
+            repeats: ours.len(),
+            interval,
+        })
+    }
+
+    /// Values by the seeds of the repeats, which all sides share.
+    fn sample(&self, side: &Side<'_>, of: OfPart) -> BTreeMap<u64, f64> {
+        let runs = self.by_cell.get(&(side.cell.name.as_str(), side.engine)).into_iter().flatten();
+        runs.filter_map(|run| Some((run.spec.seed, of(&Part { run, phases: &side.phases })?))).collect()
+    }
+
+    /// Differences of the pairs by figure and rival, the worst first.
+    fn groups(&self, pairs: &[Pair<'_>]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (pair, figure) in pairs.iter().flat_map(|pair| figures().map(move |figure| (pair, figure))) {
+            let Some(difference) = self.compare(pair, figure) else { continue };
+            let other = if pair.by_setting { SETTINGS } else { &pair.other };
+            let place = groups.iter().position(|group| group.measure == difference.measure && group.other == other);
+            let place = place.unwrap_or_else(|| {
+                groups.push(Group { measure: difference.measure, other: other.to_string(), compared: 0, found: Vec::new() });
+                groups.len() - 1
+            });
+            groups[place].compared += 1;
+            groups[place].found.extend(Some(difference).filter(Difference::is_behind));
+        }
+        groups.iter_mut().for_each(|group| group.found.sort_by(|a, b| b.factor.total_cmp(&a.factor)));
+        groups.retain(|group| !group.found.is_empty());
+        groups.sort_by(|a, b| b.worst().total_cmp(&a.worst()));
+        groups
+    }
+}
+
+/// Phases of a cell that count together, by name: its measures in the order of their phases, and each phase with operations in none.
+fn parts(cell: &Cell) -> Vec<(String, Vec<String>)> {
+    let measures = cell.measures.iter().map(|(name, phases)| (name.clone(), phases.clone()));
+    let is_measured = |name: &String| cell.measures.values().any(|phases| phases.contains(name));
+    let works = |kind: &PhaseKind| !matches!(kind, PhaseKind::Settle | PhaseKind::Compact);
+    let others = cell.workload.phases.iter().filter(|phase| works(&phase.kind) && !is_measured(&phase.name));
+    let mut parts: Vec<_> = measures.chain(others.map(|phase| (phase.name.clone(), vec![phase.name.clone()]))).collect();
+    let order = |phases: &[String]| cell.workload.phases.iter().position(|phase| phases.first() == Some(&phase.name));
+    parts.sort_by_key(|(_, phases)| order(phases));
+    parts
+}
+
+/// Name of a part of a cell: of engines side by side that of the measure, else that of the cell, and of the part where it has several.
+fn place(plan: &Study, cell: &Cell, part: &str) -> String {
+    match (cell.measures.contains_key(part), cell.measures.len()) {
+        (true, _) if plan.compares_engines() => part.to_string(),
+        (true, 1) => cell.name.clone(),
+        _ => format!("{}: {part}", cell.name),
+    }
+}
+
+/// The terms of a comparison of SinterDB with itself, the favoured one first: of a claim of ours, or one that a setting costs little.
+/// `None` for all others.
+fn favoured<'a>(claim: &Hypothesis, comparison: &'a Comparison) -> Option<(&'a Term, &'a Term)> {
+    let ([above], [below]) = (comparison.above.as_slice(), comparison.below.as_slice()) else { return None };
+    let ours = |term: &Term| term.engine.as_deref().is_none_or(|engine| engine == OURS);
+    let costs_little =
+        matches!(comparison.bound, Bound::Above(least) if least < 1.0) || matches!(comparison.bound, Bound::Below(most) if most > 1.0);
+    if !ours(above) || !ours(below) || !(claim.original.is_none() || costs_little) {
+        return None;
+    }
+    match (claim.metric.more_is_better()?, comparison.bound) {
+        (true, Bound::Above(_)) | (false, Bound::Below(_)) => Some((above, below)),
+        (true, Bound::Below(_)) | (false, Bound::Above(_)) => Some((below, above)),
+        (_, Bound::Apart(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
