@@ -1,12 +1,14 @@
 //! The laboratory of SinterDB, in reading order: [`workload`] makes keys and values as pure streams of a seed, [`target`] has the traits of
 //! stores under measurement, [`mod@bench`] drives db_bench's workloads over a target, and [`result`] holds its results: plain data, and its
 //! text. [`run`] is one run as data, [`drive`] executes it, [`study`] makes many runs to answer a question, [`statistics`] evaluates
-//! repeats, [`report`] makes the page, [`advise`] predicts the results of a study, and [`churn`] simulates files on zones.
+//! repeats, [`mod@published`] has the figures of the originals, [`report`] makes the page, [`advise`] predicts the results of a study, and
+//! [`churn`] simulates files on zones.
 
 pub mod advise;
 pub mod bench;
 pub mod churn;
 pub mod drive;
+pub mod published;
 pub mod report;
 pub mod result;
 pub mod run;

@@ -24,7 +24,7 @@ mod time_aware_tiering;
 mod zone_allocation;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -125,6 +125,8 @@ pub enum Metric {
     ZonesUsedOverLeast,
     /// Bytes of live files over the capacity for files, in the end.
     ZoneUtilisation,
+    /// Bytes of keys and values that the user wrote.
+    UserBytes,
 }
 
 /// Largest accepted share of the bytes of tables on the fast tier.
@@ -193,6 +195,7 @@ impl Metric {
             Metric::ZonesUsed => "zones in use",
             Metric::ZonesUsedOverLeast => "zones in use over the least possible",
             Metric::ZoneUtilisation => "share of the zones' capacity that lives",
+            Metric::UserBytes => "bytes written by the user",
         }
     }
 
@@ -248,7 +251,7 @@ impl Metric {
             Metric::P50Latency | Metric::P99Latency | Metric::P999Latency | Metric::ReadLatency | Metric::CpuPerOperation => ("µs", 1e3),
             Metric::ReadPerOperation => ("B", 1.0),
             Metric::PeakMemory | Metric::StoreBytes | Metric::PeakDisk | Metric::ZoneMoved | Metric::ZonePadding => ("MiB", 1_048_576.0),
-            Metric::LastLevelBytes | Metric::FlushedTableBytes | Metric::TableBytes => ("MiB", 1_048_576.0),
+            Metric::UserBytes | Metric::LastLevelBytes | Metric::FlushedTableBytes | Metric::TableBytes => ("MiB", 1_048_576.0),
             Metric::IndexBytes => ("KiB", 1024.0),
             Metric::CacheHits | Metric::CompressedCacheHits | Metric::LastLevelByteRatio => ("%", 0.01),
             Metric::FastReads | Metric::FastBytes | Metric::FastReadsInBudget | Metric::AgeShare => ("%", 0.01),
@@ -319,6 +322,7 @@ impl Metric {
                 per(asked().map(|(cpu, _)| cpu).sum(), asked().map(|(_, seconds)| seconds).sum())
             }
             Metric::LogRewrites => Some(ticked(record, phases, "aof_rewrites")? as f64),
+            Metric::UserBytes => Some(user_bytes(&found)),
             // Figures of zones, of a store without them.
             _ => None,
         }
