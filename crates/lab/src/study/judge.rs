@@ -33,6 +33,9 @@ pub struct Compared {
     pub bound: Bound,
     /// The ratio, or the mean where nothing stands below the line; `None` without runs.
     pub ratio: Option<Ratio>,
+    /// Repeats that all sides have.
+    #[serde(default)]
+    pub runs: usize,
     /// Cliff's delta of one sample against another; `None` where products are compared.
     pub cliffs_delta: Option<f64>,
     /// Whether the ratio keeps the bound.
@@ -254,13 +257,31 @@ fn answer(groups: &[Vec<Compared>]) -> Answer {
     }
 }
 
+/// Width of an interval, in ratios, beyond which its ends are not printed.
+const WIDEST: f64 = 1e3;
+
+/// Fewest decimals, two to six, with which values print differently where they differ.
+fn digits<'a>(values: impl Iterator<Item = &'a f64> + Clone) -> usize {
+    let differ = |digits: usize| {
+        let mut printed: Vec<(String, f64)> = values.clone().map(|x| (format!("{x:.digits$}"), *x)).collect();
+        printed.sort_by(|a, b| a.1.total_cmp(&b.1));
+        printed.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 == pair[1].1)
+    };
+    (2..6).find(|digits| differ(*digits)).unwrap_or(6)
+}
+
+/// Fewest repeats that have an interval, and so decide something: two tell hardly how far apart repeats lie.
+pub const LEAST_RUNS: usize = 3;
+
 fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {
     let mut above = side.blocks(&comparison.above.iter().chain(&comparison.below).collect::<Vec<_>>(), metric);
     let below = above.split_off(comparison.above.len());
+    let runs = above.first().map_or(0, Vec::len);
     let ratio = match (above.as_slice(), below.as_slice()) {
         ([one], []) => summarise(one, confidence).map(|of| Ratio { ratio: of.mean, interval: of.interval }),
         _ => ratio(comparison.fold, &views(&above), &views(&below), true, confidence),
     };
+    let ratio = ratio.map(|ratio| Ratio { interval: ratio.interval.filter(|_| runs >= LEAST_RUNS), ..ratio });
     let (delta, causes) = match (comparison.above.as_slice(), comparison.below.as_slice()) {
         ([x], [y]) => (cliffs_delta(&above[0], &below[0]), changes(&side.causes(x), &side.causes(y))),
         _ => (None, Vec::new()),
@@ -270,6 +291,7 @@ fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_
         name: comparison.name.clone(),
         bound: comparison.bound,
         ratio,
+        runs,
         cliffs_delta: delta,
         state: state(ratio.and_then(|ratio| ratio.interval), comparison.bound),
         causes: if metric == Metric::WriteAmplification { causes } else { Vec::new() },
@@ -307,14 +329,28 @@ fn changes(above: &[BTreeMap<String, f64>], below: &[BTreeMap<String, f64>]) -> 
 }
 
 impl Compared {
+    /// The ratio with its interval, with the digits that tell it from the bound, or the number of runs where they are too few.
+    pub fn figure(&self, ratio: f64, interval: Option<Interval>) -> String {
+        let bounds = match self.bound {
+            Bound::Below(x) | Bound::Above(x) => [x, x],
+            Bound::Apart(x) => [1.0 / x, x],
+        };
+        let ends = interval.map(|interval| [interval.low, interval.high]);
+        let digits = digits(ends.iter().flatten().chain(&bounds).chain([&ratio]));
+        match interval {
+            None => format!("{ratio:.digits$}, not decided, {} run{}", self.runs, if self.runs == 1 { "" } else { "s" }),
+            // Ends so far apart say nothing but that repeats differ.
+            Some(Interval { low, high, .. }) if high - low > WIDEST * ratio.abs().max(1.0) => {
+                format!("{ratio:.digits$} (repeats differ too much)")
+            }
+            Some(Interval { low, high, .. }) => format!("{ratio:.digits$} ({low:.digits$} to {high:.digits$})"),
+        }
+    }
+
     /// Sentence for people: the ratio with its interval, and the causes of the change.
     fn sentence(&self) -> String {
         let Some(Ratio { ratio, interval }) = self.ratio else { return format!("{}: not run", self.name) };
-        let mut text = format!("{}: {ratio:.2}", self.name);
-        match interval {
-            Some(interval) => text += &format!(" ({:.2} to {:.2})", interval.low, interval.high),
-            None => text += " (one repeat: no interval)",
-        }
+        let mut text = format!("{}: {}", self.name, self.figure(ratio, interval));
         if let Some(delta) = self.cliffs_delta {
             text += &format!(", Cliff's delta {delta:.2}");
         }

@@ -229,8 +229,8 @@ impl Term {
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Bound::Below(x) => write!(f, "below {x:.2}"),
-            Bound::Above(x) => write!(f, "above {x:.2}"),
+            Bound::Below(x) => write!(f, "below {x}"),
+            Bound::Above(x) => write!(f, "above {x}"),
             Bound::Apart(x) => write!(f, "outside {:.3} to {x:.3}", 1.0 / x),
         }
     }

@@ -3,14 +3,14 @@
 use super::archive::archive;
 use super::conduct::{Conducted, Event, Runner, conduct};
 use super::folder::Folder;
-use super::judge::{Finding, Results, State, judge, table};
+use super::judge::{Compared, Finding, Results, State, judge, table};
 use super::metric::{Metric, by_cause};
 use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term};
 use super::testing::{self, request};
 use super::{Error, catalogue};
 use crate::result::{CauseBytes, Space, Written};
 use crate::run::{Answer, PhaseKind, PhaseRecord, RunRecord, RunSpec, Workload};
-use crate::statistics::Fold;
+use crate::statistics::{Fold, Interval, Method};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -475,12 +475,37 @@ fn verdicts_follow_the_rule() {
     assert_eq!(verdict(380).verdict.verdict, Answer::Undecided, "the interval reaches over the bound");
 }
 
+/// Two repeats tell hardly how far apart repeats lie.
 #[test]
-fn one_repeat_decides_nothing() {
-    let study = short_study(&["sinter"], 1);
-    let findings = judged(&study, |cell, _| if cell.ends_with("perf") { 1 } else { 400 });
-    assert_eq!(findings[0].verdict.verdict, Answer::Undecided);
-    assert!(findings[0].verdict.statistics.contains("no interval"));
+fn fewer_than_three_repeats_decide_nothing() {
+    for (repeats, said) in [(1, "not decided, 1 run,"), (2, "not decided, 2 runs,")] {
+        let study = short_study(&["sinter"], repeats);
+        let finding = judged(&study, |cell, _| if cell.ends_with("perf") { 1 } else { 400 }).swap_remove(0);
+        assert_eq!(finding.verdict.verdict, Answer::Undecided);
+        assert!(finding.verdict.statistics.contains(said), "{}", finding.verdict.statistics);
+        assert!(finding.comparisons.iter().all(|compared| compared.ratio.unwrap().interval.is_none()));
+    }
+}
+
+/// A ratio of 1.003 against a bound of 1 is not printed as 1.00.
+#[test]
+fn ratios_have_the_digits_that_tell_them_from_the_bound() {
+    let compared = Compared {
+        group: String::new(),
+        name: String::new(),
+        bound: Bound::Below(1.0),
+        ratio: None,
+        runs: 3,
+        cliffs_delta: None,
+        state: State::Refuted,
+        causes: Vec::new(),
+    };
+    let between = |low, high| Some(Interval { low, high, confidence: 0.95, method: Method::Student });
+    assert_eq!(compared.figure(1.003, between(1.002, 1.0042)), "1.003 (1.002 to 1.004)");
+    assert_eq!(compared.figure(0.5, between(0.4, 0.6)), "0.50 (0.40 to 0.60)");
+    assert_eq!(compared.figure(2.0, between(0.0, 1e16)), "2.00 (repeats differ too much)");
+    assert_eq!(Bound::Apart(1.025).to_string(), "outside 0.976 to 1.025");
+    assert_eq!(Bound::Below(0.999).to_string(), "below 0.999");
 }
 
 #[test]
@@ -520,7 +545,7 @@ fn records_of_other_runs_are_refused() {
 
 #[test]
 fn a_mixture_of_builds_is_told() {
-    let (study, fake) = (short_study(&["sinter"], 2), Fake::new());
+    let (study, fake) = (short_study(&["sinter"], 3), Fake::new());
     let folder = fake.folder(&study);
     for run in study.runs() {
         let mut record = record(study.spec(&run).unwrap(), 200 + u64::from(run.repeat));
