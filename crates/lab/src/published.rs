@@ -150,6 +150,17 @@ pub struct Ours {
     per: Option<f64>,
 }
 
+impl Published {
+    /// All figures and tables of the original as a table in Markdown, with links to ours on `page`.
+    pub fn markdown(&self, page: &str) -> String {
+        let row = |Figure { id, of, title, why, .. }: &Figure| {
+            let ours = why.as_ref().map_or_else(|| format!("[beside it]({page}#{id})"), |why| format!("none: {why}"));
+            format!("| {of} | {title} | {ours} |\n")
+        };
+        format!("| {} | | ours |\n|---|---|---|\n{}", self.source, self.figures.iter().map(row).collect::<String>())
+    }
+}
+
 impl Row {
     fn filled(&self, name: &str) -> String {
         let cell = self.cell.as_ref().unwrap_or(&self.label);

@@ -1,14 +1,16 @@
 //! Reports: made from result folders and nothing else, so that old results can be drawn again; one HTML page and one CSV file. In reading
 //! order: `load` reads a folder, `cells` groups repeats and finds the parameters in which runs differ, `measures` are the figures of a run
-//! as a table of functions, `charts` makes data for the page's script from them, `tables` and `page` the HTML, `engines` sets engines side
-//! by side, `servers` does so with servers, `behind` lists where SinterDB is worse than others, `csv` is the export; `documents` puts
-//! figures into Markdown files and `picture` draws the chart for them.
+//! as a table of functions, `beside` are values that stand beside published ones and `drawing` draws both, `charts` makes data for the
+//! page's script, `tables` and `page` the HTML, `engines` sets engines side by side, `servers` does so with servers, `behind` lists where
+//! SinterDB is worse than others, `csv` is the export; `documents` puts figures into Markdown files and `picture` draws the chart for them.
 
 mod behind;
+mod beside;
 mod cells;
 mod charts;
 mod csv;
 mod documents;
+mod drawing;
 mod engines;
 mod load;
 mod measures;
@@ -18,6 +20,9 @@ mod servers;
 mod tables;
 mod text;
 
+use crate::study::Error;
+use crate::study::folder;
+use crate::study::judge::{Finding, Results, judge};
 use engines::Engines;
 use load::Folder;
 use servers::Servers;
@@ -48,13 +53,16 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Makes `index.html` and `results.csv` in a result folder from its study, verdicts and runs, [`ENGINES`] for a study that compares
-/// engines, and [`SERVERS`] for one of servers. Returns the path of the page.
+/// Judges the runs of a result folder anew if they were judged, and makes `index.html` and `results.csv` there, [`ENGINES`] for a study
+/// that compares engines, and [`SERVERS`] for one of servers. Returns the path of the page.
 ///
 /// # Errors
 /// A folder without results, a damaged or newer file; a folder that cannot be written.
 pub fn write(folder: &Path) -> Result<PathBuf, Failure> {
-    let read = Folder::read(folder)?;
+    let mut read = Folder::read(folder)?;
+    if read.plan.is_some() && !read.findings.is_empty() {
+        read.findings = judged(folder).map_err(|error| Failure::Input(error.to_string()))?;
+    }
     if let Some(engines) = Engines::of(&read) {
         written(&folder.join(ENGINES), engines.markdown())?;
     }
@@ -93,6 +101,14 @@ pub fn measured(folders: &[PathBuf], document: &str) -> Result<String, Failure> 
 pub fn chart(folders: &[PathBuf]) -> Result<String, Failure> {
     let read = folders.iter().map(|folder| Folder::read(folder)).collect::<Result<Vec<_>, _>>()?;
     Ok(picture::speed(&documents::Measured::of(&read)?))
+}
+
+/// Judges a study by its stored runs anew and stores the verdicts: the rule may be newer than they are.
+fn judged(folder: &Path) -> Result<Vec<Finding>, Error> {
+    let (stored, study) = folder::Folder::open(folder)?;
+    let findings = judge(&study, &Results::read(&study, &stored)?);
+    stored.conclude(&findings)?;
+    Ok(findings)
 }
 
 fn render(folders: &[Folder], page: &Path, csv: &Path) -> Result<PathBuf, Failure> {

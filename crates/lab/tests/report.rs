@@ -54,6 +54,20 @@ fn visible(page: &str) -> String {
     format!("{before}{}{}", bulk(page)["html"].as_str().unwrap(), rest.split_once("</script>").unwrap().1)
 }
 
+/// The name by which the program knows an engine of the page.
+fn known(name: &str) -> &str {
+    match name {
+        "SinterDB" => "sinter",
+        "RocksDB" => "rocksdb",
+        other => panic!("no engine {other:?}"),
+    }
+}
+
+/// Cell and engine of a line.
+fn cell_of(trace: &Value) -> (String, String) {
+    (whole(&trace["panel"]), known(trace["name"].as_str().unwrap()).to_owned())
+}
+
 fn floats(values: &Value) -> Vec<f64> {
     values.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }
@@ -135,7 +149,7 @@ fn check_bars(sample: &Sample, workload: &str, id: &str, of: impl Fn(&RunRecord)
     let cells = sample.cells(workload);
     let mut seen = 0;
     for trace in sample.figure(id)["data"].as_array().unwrap() {
-        let engine = trace["name"].as_str().unwrap();
+        let engine = known(trace["name"].as_str().unwrap());
         for (place, (label, x)) in trace["y"].as_array().unwrap().iter().zip(floats(&trace["x"])).enumerate() {
             let values = sample.values(&cells[&whole(label)], engine, &of);
             near(x, mean(&values));
@@ -191,7 +205,7 @@ fn a_study_has_the_figures_that_it_wants() {
     };
     let mut bars = 0;
     for trace in drawn["data"].as_array().unwrap() {
-        let engine = trace["name"].as_str().unwrap();
+        let engine = known(trace["name"].as_str().unwrap());
         for (label, x) in trace["y"].as_array().unwrap().iter().zip(floats(&trace["x"])) {
             let cell = study.cells.iter().find(|cell| cell.name.replace(' ', "") == whole(label)).unwrap();
             near(x, of(&cell.name, engine));
@@ -211,7 +225,8 @@ fn stacks_are_the_ledger() {
     assert_eq!(names, ["wal", "flush", "compaction to L1", "compaction to L2"], "reasons of one level are together");
     for (place, label) in traces[0]["y"].as_array().unwrap().iter().enumerate() {
         let label = whole(label);
-        let (engine, cell) = label.split_once(':').unwrap();
+        let (name, cell) = label.split_once(':').unwrap();
+        let engine = known(name);
         let cell = &sample.cells(workload)[cell];
         let mut stack = 0.0;
         for trace in traces {
@@ -225,7 +240,7 @@ fn stacks_are_the_ledger() {
             near(floats(&trace["x"])[place], expected);
             stack += expected;
         }
-        let bars = sample.figure("w0-1-write")["data"].as_array().unwrap().iter().find(|trace| trace["name"] == engine).unwrap();
+        let bars = sample.figure("w0-1-write")["data"].as_array().unwrap().iter().find(|trace| trace["name"] == name).unwrap();
         let at = bars["y"].as_array().unwrap().iter().position(|y| whole(y) == cell.replace(' ', "")).unwrap();
         near(stack, floats(&bars["x"])[at]);
     }
@@ -239,9 +254,8 @@ fn lines_are_the_seconds_of_the_median_run() {
     let lines = sample.figure("w0-phase-0-series-operations")["data"].as_array().unwrap();
     assert_eq!(lines.len(), cells.len() * 2);
     for trace in lines {
-        let label = whole(&trace["name"]);
-        let (engine, cell) = label.split_once(':').unwrap();
-        let mine = runs.iter().filter(|run| run.cell == cells[cell] && run.engine == engine);
+        let (cell, engine) = cell_of(trace);
+        let mine = runs.iter().filter(|run| run.cell == cells[&cell] && run.engine == engine);
         let mut phases: Vec<&PhaseRecord> = mine.map(|run| phase(&sample.records[&run.number], "fillrandom")).collect();
         phases.sort_by(|a, b| a.operations_per_second.total_cmp(&b.operations_per_second));
         let series = &phases[1].series;
@@ -301,10 +315,9 @@ fn percentile_curves_have_all_calls() {
     let sample = sample();
     let cells = sample.cells(&sample.workloads()[0]);
     for trace in sample.figure("w0-phase-0-percentiles")["data"].as_array().unwrap() {
-        let label = whole(&trace["name"]);
-        let (engine, cell) = label.split_once(':').unwrap();
+        let (cell, engine) = cell_of(trace);
         let latency = |of: fn(&sinter_lab::result::Latency) -> u64| {
-            sample.values(&cells[cell], engine, |r| of(phase(r, "fillrandom").latency.as_ref().unwrap()) as f64)
+            sample.values(&cells[&cell], &engine, |r| of(phase(r, "fillrandom").latency.as_ref().unwrap()) as f64)
         };
         let calls: f64 = latency(|l| l.count).iter().sum();
         let (x, y) = (floats(&trace["x"]), floats(&trace["y"]));
@@ -370,14 +383,17 @@ fn the_page_says_what_was_asked_run_and_found() {
     let text = &sample.text;
     let expected = [
         "<h1>Compaction style, write-ahead log and write amplification</h1>",
+        "scale small · 2 * A Processor @ 2 GHz",
+        "What was found",
+        "The original's figures and ours",
         "What was asked",
         "A: does the write-ahead log&#39;s setting interact",
         "Verdicts",
         "2 * A Processor @ 2 GHz, 8.0 GiB, Linux 6.12.0, ext4 on /dev/sda1",
         "aaaaaaaaaaaaaaaaaaaa",
-        "rocksdb: rocksdb 11.1.1",
+        "RocksDB: rocksdb 11.1.1",
         "2026-11-20",
-        "rocksdb has no counterpart for <code>max_compaction_bytes: &lt;ignored&gt;</code>",
+        "RocksDB has no counterpart for <code>max_compaction_bytes: &lt;ignored&gt;</code>",
         "Bytes written have different sources here and are not the same to a percent.",
         "engine.families.default.settings.max_bytes_for_level_base",
     ];

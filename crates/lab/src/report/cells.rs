@@ -3,6 +3,7 @@
 //! engine name the cell.
 
 use super::load::{Folder, Run};
+use super::text::engine;
 use crate::run::RunRecord;
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -48,9 +49,10 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Engine and label.
+    /// Engine and label, for people.
     pub fn name(&self) -> String {
-        if self.label.is_empty() { self.engine.clone() } else { format!("{}: {}", self.engine, self.label) }
+        let engine = engine(&self.engine);
+        if self.label.is_empty() { engine.into() } else { format!("{engine}: {}", self.label) }
     }
 
     /// The label without the parameters of [`ORIGIN`]: equal for cells that ran the same request.
@@ -117,7 +119,7 @@ fn origin(folders: &[Folder], folder: &Folder, run: &Run) -> Parameters {
 }
 
 /// Twelve digits of the commit's hash, and `-dirty` if the sources differed from it.
-fn commit(record: &RunRecord) -> String {
+pub fn commit(record: &RunRecord) -> String {
     let Some(commit) = &record.commit else { return "unknown".into() };
     let (hash, differs) = commit.split_once('-').map_or((commit.as_str(), ""), |(hash, _)| (hash, "-dirty"));
     hash.chars().take(12).chain(differs.chars()).collect()

@@ -5,7 +5,7 @@ use super::cells::{Workload, workloads};
 use super::load::Folder;
 use super::measures::{Measure, OfPart, PEAK_MEMORY, SPACE_AMPLIFICATION};
 use super::tables::framed;
-use super::text::{escape, number};
+use super::text::{engine, escape, number, range};
 use crate::run::RunRecord;
 use crate::statistics::median;
 use crate::study::metric::Metric;
@@ -130,6 +130,23 @@ impl<'a> Engines<'a> {
         format!(
             "Where the median of {first} is behind by more than 2 %, with the 95 % interval of the ratio of means from three repeats on:"
         )
+    }
+
+    /// Sentences that set the first engine against each other one, by the medians of all workloads.
+    pub fn sentences(&self) -> Vec<String> {
+        let against = |(other, name): (usize, &String)| {
+            let about = COLUMNS.iter().filter_map(|(measure, more)| {
+                let both = |row: &Row| Some((row.median(measure.name, 0)?.0, row.median(measure.name, other)?.0));
+                let ratios: Vec<f64> = self.rows.iter().filter_map(both).filter(|(_, y)| *y > 0.0).map(|(x, y)| x / y).collect();
+                let better = ratios.iter().filter(|ratio| if *more { **ratio > 1.0 } else { **ratio < 1.0 }).count();
+                let range = range(ratios.iter().copied())?;
+                Some(format!("{} {range} times (better in {better} of {})", measure.name, ratios.len()))
+            });
+            let about: Vec<String> = about.collect();
+            let first = self.names.first().map_or("", |name| self::engine(name));
+            (!about.is_empty()).then(|| format!("{first} against {}, by workload: {}.", self::engine(name), about.join(", ")))
+        };
+        self.names.iter().enumerate().skip(1).filter_map(against).collect()
     }
 
     /// Figures in which SinterDB is behind, a line each.

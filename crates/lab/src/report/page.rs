@@ -1,11 +1,16 @@
-//! The page: questions, runs and results. It holds everything it needs (style, script, data) and forbids itself to load anything.
+//! The page: what was found, the original's figures beside ours, verdicts, and folded details. It holds everything it needs (style, script,
+//! data) and forbids itself to load anything. Above the details nothing needs the script.
 
 mod asked;
 mod bulk;
 mod compression;
+mod found;
+mod original;
 mod ran;
+mod verdicts;
 
 use super::behind::behind;
+use super::beside::Measured;
 use super::cells::{Workload, workloads};
 use super::charts::{self, Chart};
 use super::engines::Engines;
@@ -14,6 +19,7 @@ use super::measures::{Measure, OfPart, OfPhase, PEAK_MEMORY, SPACE_AMPLIFICATION
 use super::servers::Servers;
 use super::tables;
 use super::text::escape;
+use crate::published::published;
 use crate::study::metric::Metric;
 use crate::study::plan::Study;
 use serde_json::Value;
@@ -27,27 +33,52 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub fn page(folders: &[Folder], csv: &str) -> String {
     let workloads = workloads(folders);
     let mut figures = Vec::new();
-    let mut body = format!("<header><h1>{}</h1></header>\n", escape(&title(folders)));
-    body += &folders.iter().map(|folder| asked::asked(folder, folders.len() > 1)).collect::<String>();
-    body += &folders.iter().map(|folder| asked::verdicts(folder, folders.len() > 1)).collect::<String>();
-    body += &folders.iter().filter_map(Engines::of).map(|engines| engines.html()).collect::<String>();
-    body += &folders.iter().filter_map(Servers::of).map(|servers| servers.html()).collect::<String>();
-    body += &folders.iter().map(behind).collect::<String>();
-    body += &ran::ran(folders, csv);
+    let mut body = folders.iter().map(|folder| head(folder, folders.len() > 1)).collect::<String>();
     if let [base, _, ..] = folders {
-        body += &changes(&workloads, base);
+        body = format!("<header><h1>{}</h1></header>\n{}{body}", escape(&title(folders)), changes(&workloads, base));
     }
-    body += &contents(&workloads);
+    body += "<section class=\"details\"><h2>Details</h2>\n";
+    for folder in folders {
+        let of = if folders.len() > 1 { format!(": {}", folder.name) } else { String::new() };
+        body += &folded("", &format!("What was asked{of}"), &asked::asked(folder));
+        body += &folded("", &format!("All cells of servers{of}"), &Servers::of(folder).map(|servers| servers.html()).unwrap_or_default());
+    }
+    body += &folded("", "What was run", &ran::ran(folders, csv));
     if workloads.is_empty() {
-        return whole(&title(folders), &body);
+        return whole(&title(folders), &(body + "<p>No run has finished yet.</p></section>\n"));
     }
+    body += "<p>Tables below have the median of the repeats and, small beside it, the 95 % interval of their mean. Write amplification \
+             stands beside space amplification: either alone can be had for nothing.</p>\n";
     let drawn = wanted(folders, |plan| &plan.drawn);
     let swept = wanted(folders, |plan| &plan.swept);
     let mut sections = sweeps(&workloads, &swept, &mut figures);
     for (place, workload) in workloads.iter().enumerate() {
         sections += &section(place, workload, &drawn, &mut figures);
     }
-    whole(&title(folders), &(body + &bulk::bulk(&sections, &figures)))
+    whole(&title(folders), &(body + &bulk::bulk(&sections, &figures) + "</section>\n"))
+}
+
+/// The head of a folder's study: what was found, the figures of the original, and verdicts.
+fn head(folder: &Folder, several: bool) -> String {
+    let (name, of) = if several { (folder.name.clone(), format!(": {}", folder.name)) } else { (asked::title(folder), String::new()) };
+    let level = if several { "h2" } else { "h1" };
+    let published = folder.plan.as_ref().and_then(|plan| published(&plan.name));
+    let mut html = format!("<header><{level}>{}</{level}>\n{}</header>\n", escape(&name), found::origin(folder));
+    html += &found::found(folder, published.as_ref());
+    if let Some((published, measured)) = published.zip(Measured::of(folder)) {
+        html += &original::originals(&published, &measured);
+    }
+    html += &Engines::of(folder).map(|engines| engines.html()).unwrap_or_default();
+    html + &verdicts::verdicts(folder, &of) + &behind(folder)
+}
+
+/// A part of the details that opens by a click and closes the others; nothing where it is empty.
+fn folded(id: &str, heading: &str, html: &str) -> String {
+    if html.is_empty() {
+        return String::new();
+    }
+    let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
+    format!("<details class=\"part\" name=\"part\"{id}><summary>{}</summary>\n<div>{html}</div></details>\n", escape(heading))
 }
 
 /// Metrics that the studies list, each once.
@@ -75,18 +106,6 @@ fn whole(title: &str, body: &str) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
-    )
-}
-
-fn contents(workloads: &[Workload<'_>]) -> String {
-    if workloads.is_empty() {
-        return "<section><h2>What came out</h2><p>No run has finished yet.</p></section>\n".into();
-    }
-    let link = |(place, workload): (usize, &Workload<'_>)| format!("<li><a href=\"#w{place}\">{}</a></li>\n", escape(&workload.name));
-    let links: String = workloads.iter().enumerate().map(link).collect();
-    format!(
-        "<section><h2>What came out</h2>\n<p>Tables have the median of the repeats and, small beside it, the 95 % interval of their mean. \
-         Write amplification stands beside space amplification: either alone can be had for nothing.</p>\n<ul>{links}</ul></section>\n"
     )
 }
 
@@ -121,7 +140,7 @@ fn row(charts: impl IntoIterator<Item = Chart>, figures: &mut Vec<Value>) -> Str
 
 fn section(place: usize, workload: &Workload<'_>, drawn: &[Metric], figures: &mut Vec<Value>) -> String {
     let id = format!("w{place}");
-    let mut html = format!("<section id=\"{id}\"><h2>{}</h2>\n", escape(&workload.name));
+    let mut html = String::new();
     for (place, (name, phases)) in workload.parts().iter().enumerate() {
         let id = format!("{id}-{place}");
         let bar = |end: &str, measure: Measure<OfPart>| {
@@ -142,7 +161,7 @@ fn section(place: usize, workload: &Workload<'_>, drawn: &[Metric], figures: &mu
     for (place, name) in workload.phases().iter().enumerate() {
         html += &phase(&format!("{id}-phase-{place}"), workload, name, figures);
     }
-    html + "</section>\n"
+    folded(&id, &workload.name, &html)
 }
 
 fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>) -> String {
@@ -163,6 +182,5 @@ fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>
 }
 
 fn sweeps(workloads: &[Workload<'_>], swept: &[Metric], figures: &mut Vec<Value>) -> String {
-    let row = row(charts::sweeps(workloads, swept), figures);
-    if row.is_empty() { row } else { format!("<section><h2>Sweeps of two parameters</h2>\n{row}</section>\n") }
+    folded("sweeps", "Sweeps of two parameters", &row(charts::sweeps(workloads, swept), figures))
 }

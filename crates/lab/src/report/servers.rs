@@ -6,7 +6,7 @@ use super::charts::{Place, rewrites, sizes};
 use super::load::{Folder, Run};
 use super::measures::titled;
 use super::tables::framed;
-use super::text::{escape, number};
+use super::text::{self, escape, number};
 use crate::run::RunRecord;
 use crate::statistics::median;
 use crate::study::metric::Metric;
@@ -126,12 +126,12 @@ impl<'a> Servers<'a> {
         sizes(&measured.chain(without).collect::<Vec<_>>())
     }
 
-    /// The table as a section of a page.
+    /// The table for a page.
     pub fn html(&self) -> String {
         let head: String = COLUMNS.iter().map(|metric| format!("<th>{}</th>", escape(&titled(*metric)))).collect();
         let row = |Row { name, engine, medians }: &Row| {
             let figures: String = medians.iter().map(|median| format!("<td>{}</td>", escape(&figure(*median)))).collect();
-            format!("<tr><th>{}</th><th>{}</th>{figures}</tr>\n", escape(name), escape(engine))
+            format!("<tr><th>{}</th><th>{}</th>{figures}</tr>\n", escape(name), escape(text::engine(engine)))
         };
         let table = framed(&format!("<th>cell</th><th>engine</th>{head}"), &self.rows.iter().map(row).collect::<String>());
         let killed: String = self.killed.iter().map(|killed| format!("<li>{}</li>\n", escape(&killed.to_string()))).collect();
@@ -141,7 +141,7 @@ impl<'a> Servers<'a> {
             format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n")
         });
         let pictures = sizes + &self.timelines();
-        format!("<section><h2>Servers</h2>\n<p>{}</p>\n{table}{killed}{pictures}</section>\n", escape(&introduction()))
+        format!("<p>{}</p>\n{table}{killed}{pictures}", escape(&introduction()))
     }
 }
 

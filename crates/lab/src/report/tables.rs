@@ -2,7 +2,7 @@
 
 use super::cells::{Cell, Workload};
 use super::measures::{PART, PEAK_MEMORY, PHASE, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, latency_p99, rate, titled};
-use super::text::{escape, number};
+use super::text::{engine, escape, number};
 use crate::statistics::{CONFIDENCE, Fold, ratio, summarise};
 use crate::study::metric::Metric;
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ fn table(workload: &Workload<'_>, head: &[(&str, &str)], values: impl Fn(&Cell<'
 
 fn named(cell: &Cell<'_>) -> String {
     let label = if cell.label.is_empty() { "-" } else { &cell.label };
-    format!("<tr><th>{}</th><th>{}</th>", escape(&cell.engine), escape(label))
+    format!("<tr><th>{}</th><th>{}</th>", escape(engine(&cell.engine)), escape(label))
 }
 
 /// The median, and the interval of the mean where there are repeats.

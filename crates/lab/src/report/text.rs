@@ -16,10 +16,44 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// An engine's name for people.
+pub fn engine(name: &str) -> &str {
+    match name {
+        "sinter" => "SinterDB",
+        "rocksdb" => "RocksDB",
+        "redis" => "Redis",
+        other => other,
+    }
+}
+
+/// Name of an engine's colour, which means the engine everywhere on a page.
+pub fn color(engine: &str) -> &'static str {
+    ["sinter", "rocksdb", "fjall", "redis"].into_iter().find(|known| *known == engine).unwrap_or("other")
+}
+
+/// Formats a number like [`number`], without zeros behind the last digit after the point.
+pub fn short(x: f64) -> String {
+    let text = number(x);
+    if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// The smallest and the largest of some numbers, as text; `None` without numbers.
+pub fn range(values: impl Iterator<Item = f64> + Clone) -> Option<String> {
+    let (least, most) = (values.clone().reduce(f64::min)?, values.reduce(f64::max)?);
+    let (least, most) = (short(least), short(most));
+    Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
+/// Sizes beyond which a number is written with a power of ten.
+const PLAIN: std::ops::Range<f64> = 1e-4..1e12;
+
 /// Formats a number with three significant digits, more only before the point; thousands with commas.
 pub fn number(x: f64) -> String {
     if !x.is_finite() {
         return "-".into();
+    }
+    if x != 0.0 && !PLAIN.contains(&x.abs()) {
+        return format!("{x:.1e}");
     }
     let places = match x.abs() {
         0.0 => 0,
@@ -85,10 +119,20 @@ mod tests {
             (426_439.2, "426,439"),
             (1_000_000.0, "1,000,000"),
             (0.012345, "0.0123"),
+            (3.21e-10, "3.2e-10"),
+            (1.23e16, "1.2e16"),
             (-1234.5, "-1,234"),
             (f64::NAN, "-"),
         ];
         cases.iter().for_each(|(x, text)| assert_eq!(number(*x), *text));
+    }
+
+    #[test]
+    fn short_numbers_end_in_a_digit() {
+        let cases = [(4.0, "4"), (100.0, "100"), (1.5, "1.5"), (0.48, "0.48"), (0.0, "0"), (20_000.0, "20,000")];
+        cases.iter().for_each(|(x, text)| assert_eq!(short(*x), *text));
+        assert_eq!(range([0.5, 2.0, 1.0].into_iter()).unwrap(), "0.5 to 2");
+        assert_eq!(range([0.5001, 0.5].into_iter()).unwrap(), "0.5");
     }
 
     #[test]

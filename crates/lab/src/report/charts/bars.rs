@@ -2,7 +2,7 @@
 
 use super::{Chart, LABEL_WIDTH, numbers};
 use crate::report::cells::{Cell, Workload};
-use crate::report::text::{escape, wrap};
+use crate::report::text::{color, engine, escape, wrap};
 use crate::statistics::{CONFIDENCE, Summary, summarise};
 use crate::study::metric::by_cause;
 use serde_json::{Value, json};
@@ -12,15 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 const BAR: usize = 22;
 const LINE: usize = 15;
 const AXES: usize = 70;
+/// Number of colours for causes.
+const CAUSES: usize = 8;
 
 /// One horizontal bar per cell: the mean of its repeats and the interval of that mean; a colour per engine.
 pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, values: impl Fn(&Cell<'_>) -> Vec<f64>) -> Option<Chart> {
     let plain = workload.cells.iter().all(|cell| cell.label.is_empty());
-    let place = |cell: &Cell<'_>| wrap(if plain { &cell.engine } else { &cell.label }, LABEL_WIDTH);
+    let place = |cell: &Cell<'_>| wrap(if plain { engine(&cell.engine) } else { &cell.label }, LABEL_WIDTH);
     let mut data = Vec::new();
-    for (color, engine) in workload.engines.iter().enumerate() {
+    for name in &workload.engines {
         let found: Vec<(String, Summary)> =
-            workload.of(engine).filter_map(|cell| Some((place(cell), summarise(&values(cell), CONFIDENCE)?))).collect();
+            workload.of(name).filter_map(|cell| Some((place(cell), summarise(&values(cell), CONFIDENCE)?))).collect();
         if found.is_empty() {
             continue;
         }
@@ -28,7 +30,7 @@ pub fn bars(id: String, title: &str, meaning: &str, workload: &Workload<'_>, val
         // No figure is below 0, although an interval of few values may reach below.
         let down = found.iter().map(|(_, s)| s.interval.map_or(0.0, |i| s.mean - i.low.max(0.0)));
         data.push(json!({
-            "type": "bar", "name": escape(engine), "color": color,
+            "type": "bar", "name": escape(engine(name)), "color": color(name),
             "y": found.iter().map(|(place, _)| place).collect::<Vec<_>>(),
             "x": numbers(found.iter().map(|(_, s)| s.mean)),
             "error_x": { "array": numbers(up), "arrayminus": numbers(down) },
@@ -58,9 +60,9 @@ pub fn causes(id: String, workload: &Workload<'_>, part: &str) -> Option<Chart> 
     let mut names: Vec<&String> = ledgers.iter().flat_map(|(_, ledger)| ledger.keys()).collect::<BTreeSet<_>>().into_iter().collect();
     names.sort_by_key(|name| ["wal", "flush"].iter().position(|first| first == name).unwrap_or(2));
     let places: Vec<String> = ledgers.iter().map(|(name, _)| wrap(name, LABEL_WIDTH)).collect();
-    let bars = |(color, name): (usize, &&String)| {
+    let bars = |(place, name): (usize, &&String)| {
         let parts = ledgers.iter().map(|(_, ledger)| ledger.get(*name).copied().unwrap_or(0.0));
-        json!({ "type": "bar", "name": escape(name), "color": color, "y": places, "x": numbers(parts) })
+        json!({ "type": "bar", "name": escape(name), "color": format!("k{}", place % CAUSES), "y": places, "x": numbers(parts) })
     };
     let layout = json!({
         "barmode": "stack",

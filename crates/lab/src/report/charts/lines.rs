@@ -2,21 +2,15 @@
 
 use super::{Chart, number, numbers};
 use crate::report::cells::{Cell, Workload};
-use crate::report::text::wrap;
+use crate::report::text::{color, engine, escape};
 use crate::run::{PhaseRecord, Second};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Number of colours of the page's palette; lines beyond them are dashed.
-const COLORS: usize = 8;
-/// Number of lines shown at first; the others wait in the legend.
-const SHOWN: usize = 8;
 /// Most points of a line; in longer series one point stands for several seconds.
 const POINTS: usize = 200;
-/// Height without the legend, pixels.
-const HEIGHT: usize = 300;
-/// Characters per line of a legend.
-const LEGEND_WIDTH: usize = 44;
+/// Height of a panel, pixels.
+const HEIGHT: usize = 200;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -104,42 +98,33 @@ fn median_run<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a PhaseRecord> {
     phases.get(phases.len().saturating_sub(1) / 2).copied()
 }
 
-fn look(place: usize, cell: &Cell<'_>) -> Value {
-    let dash = ["solid", "dash", "dot", "dashdot"][place / COLORS % 4];
+/// A line in the panel of its cell, in the colour of its engine; a mark for a single point.
+fn line(cell: &Cell<'_>, x: Value, y: Value) -> Value {
+    let single = x.as_array().is_some_and(|points| points.len() < 2);
     json!({
-        "type": "scatter", "mode": "lines", "name": wrap(&cell.name(), LEGEND_WIDTH), "color": place % COLORS,
-        "line": { "dash": dash }, "visible": if place < SHOWN { json!(true) } else { json!("legendonly") },
+        "type": "scatter", "mode": if single { "markers" } else { "lines" }, "name": escape(engine(&cell.engine)),
+        "panel": escape(&cell.label), "color": color(&cell.engine), "x": x, "y": y,
     })
 }
 
-fn line(place: usize, cell: &Cell<'_>, x: Value, y: Value) -> Value {
-    let mut trace = look(place, cell);
-    if x.as_array().is_some_and(|points| points.len() < 2) {
-        trace["mode"] = json!("markers");
-    }
-    trace["x"] = x;
-    trace["y"] = y;
-    trace
-}
-
-/// Charts of the quantities of a phase over time, a line per cell, or a mark for a phase of one second. Quantities that are always 0 have
+/// Charts of the quantities of a phase over time, a panel for each cell with a line for each engine, or a mark for a phase of one second. Quantities that are always 0 have
 /// no chart, nor have phases that last one second everywhere.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
-    let median = |(place, cell)| Some((place, cell, spans(&median_run(cell, name)?.series)));
-    let cells: Vec<(usize, &Cell<'_>, _)> = workload.cells.iter().enumerate().filter_map(median).collect();
-    if cells.iter().all(|(.., (spans, _))| spans.len() < 2) {
+    let cells: Vec<(&Cell<'_>, _)> =
+        workload.cells.iter().filter_map(|cell| Some((cell, spans(&median_run(cell, name)?.series)))).collect();
+    if cells.iter().all(|(_, (spans, _))| spans.len() < 2) {
         return Vec::new();
     }
-    let each = cells.iter().map(|(.., (_, each))| *each).max().unwrap_or(1);
+    let each = cells.iter().map(|(_, (_, each))| *each).max().unwrap_or(1);
     let draw = |quantity: &Quantity| {
         let of = |spans: &[Span]| spans.iter().map(quantity.of).collect::<Vec<f64>>();
-        if cells.iter().all(|(.., (spans, _))| of(spans).iter().all(|y| *y == 0.0 || y.is_nan())) {
+        if cells.iter().all(|(_, (spans, _))| of(spans).iter().all(|y| *y == 0.0 || y.is_nan())) {
             return None;
         }
-        let lines = cells.iter().filter(|(.., (spans, _))| !spans.is_empty());
-        let data = lines.map(|(place, cell, (spans, _))| {
+        let lines = cells.iter().filter(|(_, (spans, _))| !spans.is_empty());
+        let data = lines.map(|(cell, (spans, _))| {
             let y = of(spans);
-            let mut trace = line(*place, cell, numbers(spans.iter().map(|s| s.at)), numbers(y.iter().copied()));
+            let mut trace = line(cell, numbers(spans.iter().map(|s| s.at)), numbers(y.iter().copied()));
             if y.iter().any(|y| y.is_nan()) {
                 // A point between two gaps has no line.
                 trace["mode"] = json!("lines+markers");
@@ -153,8 +138,8 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
             note: format!("the repeat with the median throughput{several}"),
             data: data.collect(),
             layout: json!({
-                "height": HEIGHT, "showlegend": cells.len() > 1,
-                "xaxis": { "title": { "text": "seconds since the phase began" } },
+                "height": HEIGHT, "showlegend": workload.engines.len() > 1,
+                "xaxis": { "title": { "text": "seconds" } },
             }),
         })
     };
@@ -164,13 +149,12 @@ pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
 /// Latency by percentile, all repeats together. The axis is one over the share of longer calls, so that the tail is as wide as it deserves
 /// (as HdrHistogram's plots; Tene 2013).
 pub fn percentiles(id: String, workload: &Workload<'_>, name: &str) -> Option<Chart> {
-    let curves = workload.cells.iter().enumerate().filter_map(|(place, cell)| Some((place, cell, curve(cell, name)?)));
-    let data: Vec<Value> = curves
-        .map(|(place, cell, curve)| line(place, cell, numbers(curve.iter().map(|point| point.0)), numbers(curve.iter().map(|p| p.1))))
-        .collect();
+    let curves = workload.cells.iter().filter_map(|cell| Some((cell, curve(cell, name)?)));
+    let data: Vec<Value> =
+        curves.map(|(cell, curve)| line(cell, numbers(curve.iter().map(|point| point.0)), numbers(curve.iter().map(|p| p.1)))).collect();
     let ticks = ["0 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
     let layout = json!({
-        "height": HEIGHT, "showlegend": data.len() > 1,
+        "height": HEIGHT, "showlegend": workload.engines.len() > 1,
         "xaxis": {
             "type": "log", "title": { "text": "percentile" }, "ticktext": ticks,
             "tickvals": (0..ticks.len()).map(|nines| number(10f64.powi(nines as i32))).collect::<Vec<_>>(),

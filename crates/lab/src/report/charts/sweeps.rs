@@ -4,7 +4,7 @@ use super::bars::height;
 use super::{Chart, LABEL_WIDTH, number};
 use crate::report::cells::{Cell, Parameters, Workload, differing, natural, phrase, short};
 use crate::report::measures::{Measure, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, titled};
-use crate::report::text::{escape, wrap};
+use crate::report::text::{engine, escape, wrap};
 use crate::statistics::mean;
 use crate::study::metric::Metric;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ impl<'a> Grid<'a> {
             "xaxis": { "title": { "text": escape(&last(&self.across)) } },
         });
         let data = json!({ "type": "heatmap", "x": columns, "y": names, "z": z });
-        let engine = self.cells.first().map_or("", |cell| &cell.engine);
+        let engine = self.cells.first().map_or("", |cell| engine(&cell.engine));
         let others = if self.others.is_empty() { String::new() } else { format!("; {}", self.others) };
         let note = format!("{part}; {}; mean of repeats{others}", about.1);
         Some(Chart { id, title: format!("{engine}: {}", about.0), note, data: vec![data], layout })

@@ -6,7 +6,11 @@
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const { html, figures } = JSON.parse(await new Response(unpacked).text());
   document.getElementById("cells").innerHTML = html;
-  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  const wanted = location.hash && document.getElementById(location.hash.slice(1));
+  if (wanted) {
+    wanted.closest("details")?.setAttribute("open", "");
+    wanted.scrollIntoView();
+  }
 
   const LINE = 14;
   const pen = document.createElement("canvas").getContext("2d");
@@ -25,8 +29,7 @@
     return Number((x / size).toPrecision(3)) + unit;
   };
   const mark = (name, ...values) => `${name.replaceAll("<br>", " ")}: ${values.join(", ")}`;
-  // Beyond the eight colours of the palette, bars are paler.
-  const fill = (place) => `fill="var(--c${place % 8})" fill-opacity="${[1, 0.55, 0.25][Math.min(2, Math.floor(place / 8))]}"`;
+  const fill = (color) => `fill="var(--${color})"`;
 
   // A scale from values to pixels, with its ticks.
   const linear = (greatest, from, to) => {
@@ -95,9 +98,9 @@
     return { svg: frame(box, layout, scale) + named(names, box) + drawn.join(""), points: [] };
   };
 
-  const curves = ({ layout }, traces, width) => {
-    const there = (trace) => trace.x.map((x, i) => [x, trace.y[i]]).filter(([, y]) => y !== null);
-    const all = traces.flatMap(there);
+  // Lines of a panel; all panels share their axes.
+  const curves = ({ layout, data }, traces, width) => {
+    const all = data.flatMap((trace) => trace.x.map((x, i) => [x, trace.y[i]]).filter(([, y]) => y !== null));
     if (!all.length) return { svg: "", points: [] };
     const [xs, ys] = [all.map(([x]) => x), all.map(([, y]) => y)];
     const box = { left: 56, top: layout.yaxis?.title ? 26 : 8, right: width - 18, bottom: layout.height - 44 };
@@ -105,7 +108,7 @@
     const [across, down] = [scale(xs, layout.xaxis, box.left, box.right), scale(ys, layout.yaxis, box.bottom, box.top)];
     const points = [];
     const drawn = traces.map((trace) => {
-      const style = `style="--c: var(--c${trace.color % 8})"`;
+      const style = `style="--c: var(--${trace.color})"`;
       let pen = "M";
       let path = "";
       let dots = "";
@@ -118,7 +121,7 @@
         pen = "L";
         if (trace.mode !== "lines") dots += `<circle class="mark" cx="${at[0]}" cy="${at[1]}" r="3"/>`;
       });
-      return `<g ${style}><path class="mark ${trace.line.dash}" d="${path}"/>${dots}</g>`;
+      return `<g ${style}><path class="mark" d="${path}"/>${dots}</g>`;
     });
     return { svg: frame(box, layout, across, down) + drawn.join(""), points };
   };
@@ -153,26 +156,24 @@
     return { svg: frame(box, { ...layout, height }) + named(rows, box) + below.join("") + drawn.join(""), points: [], height };
   };
 
-  // Lines and bars that a reader hid by the legend, or that wait there from the start.
-  const hidden = new Map(figures.map((figure) => [figure, new Set(figure.data.filter((trace) => trace.visible === "legendonly"))]));
   const near = new WeakMap();
   const drawn = new Set();
+  const PANEL = 300;
   const draw = (figure) => {
     const element = document.getElementById(figure.id);
-    const shown = figure.data.filter((trace) => !hidden.get(figure).has(trace));
     const kinds = { bar: bars, scatter: curves, heatmap };
-    const width = Math.max(element.clientWidth, 200);
-    const { svg, points, height } = kinds[figure.data[0].type](figure, shown, width);
-    const sample = ({ color, line }) => (line ? `<path class="key ${line.dash}" style="--c: var(--c${color % 8})" d="M0 6H24"/>` : `<rect width="12" height="12" ${fill(color)}/>`);
-    const key = (trace, i) => `<button data-trace="${i}" aria-pressed="${shown.includes(trace)}"><svg width="${trace.line ? 24 : 12}" height="12">${sample(trace)}</svg>${trace.name.replaceAll("<br>", " ")}</button>`;
-    const legend = figure.layout.showlegend ? `<div class="legend">${figure.data.map(key).join("")}</div>` : "";
-    element.innerHTML = `${legend}<svg class="drawing" width="${width}" height="${height ?? figure.layout.height}">${svg}</svg>`;
-    near.set(element, points);
-    element.querySelectorAll("button").forEach((button) => button.addEventListener("click", () => {
-      const trace = figure.data[button.dataset.trace];
-      if (!hidden.get(figure).delete(trace)) hidden.get(figure).add(trace);
-      draw(figure);
-    }));
+    const { data, layout } = figure;
+    const whole = Math.max(element.clientWidth, 200);
+    const names = [...new Set(data.map((trace) => trace.panel ?? ""))];
+    const width = names.length > 1 ? Math.floor(whole / Math.max(1, Math.floor(whole / PANEL))) - 8 : whole;
+    const colors = new Map(data.map(({ name, color }) => [name, color]));
+    const key = ([name, color]) => `<span><svg width="12" height="12"><rect width="12" height="12" ${fill(color)}/></svg>${name}</span>`;
+    const panels = names.map((name) => {
+      const { svg, points, height } = kinds[data[0].type](figure, data.filter((trace) => (trace.panel ?? "") === name), width);
+      return { points, html: `<div><h4>${name}</h4><svg class="drawing" width="${width}" height="${height ?? layout.height}">${svg}</svg></div>` };
+    });
+    element.innerHTML = (layout.showlegend ? `<div class="legend">${[...colors].map(key).join("")}</div>` : "") + `<div class="multiples">${panels.map(({ html }) => html).join("")}</div>`;
+    element.querySelectorAll(".multiples > div").forEach((panel, i) => near.set(panel, panels[i].points));
     drawn.add(figure);
     document.documentElement.dataset.drawn = drawn.size;
   };

@@ -4,14 +4,14 @@ use super::compression::compression;
 use crate::report::cells::{Parameters, differing, parameters, short};
 use crate::report::load::{Folder, Run};
 use crate::report::tables::framed;
-use crate::report::text::{date, escape, number};
+use crate::report::text::{self, date, engine, escape, number};
 use crate::run::{Confinement, RunRecord, Source};
 use crate::study::archive::ARCHIVE;
 use std::collections::{BTreeMap, BTreeSet};
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// The section of runs.
+/// Machines, versions, settings and failures of all runs.
 pub fn ran(folders: &[Folder], csv: &str) -> String {
     let runs: Vec<&Run> = folders.iter().flat_map(|folder| &folder.runs).collect();
     let failed = runs.iter().filter(|run| run.record.failure.is_some()).count();
@@ -20,7 +20,7 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
     let rows = [
         ("Runs", BTreeSet::from([format!("{} finished, {failed} failed", runs.len() - failed)])),
         ("Started", dates.first().into_iter().chain(dates.last()).cloned().collect()),
-        ("Engines", all(&|r| Some(format!("{}: {}", r.spec.engine.name, r.engine_version)))),
+        ("Engines", all(&|r| Some(format!("{}: {}", engine(&r.spec.engine.name), r.engine_version)))),
         ("Commit", all(&|r| Some(r.commit.clone().unwrap_or_else(|| "unknown".into())))),
         ("Machine", all(&|r| Some(r.machine.to_string()))),
         ("Confined to", all(&|r| Some(confinement(&r.confinement)))),
@@ -31,9 +31,9 @@ pub fn ran(folders: &[Folder], csv: &str) -> String {
     let mixed = [Source::Engine, Source::Process].iter().all(|s| runs.iter().any(|run| run.record.written_source == *s));
     let warning = if mixed { "<p>Bytes written have different sources here and are not the same to a percent.</p>\n" } else { "" };
     format!(
-        "<section><h2>What was run</h2>\n<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the whole study \
+        "<dl>{rows}</dl>\n{warning}<p>Data: <a href=\"{0}\">{0}</a>, and the whole study \
          with the records of its runs (<code>{ARCHIVE}</code>, or <code>runs/*.json</code> while the study \
-         runs) in {1}.</p>\n{2}{3}{4}{5}</section>\n",
+         runs) in {1}.</p>\n{2}{3}{4}{5}",
         escape(csv),
         folders.iter().map(|folder| format!("<code>{}</code>", escape(&folder.name))).collect::<Vec<_>>().join(", "),
         failures(folders),
@@ -59,7 +59,7 @@ fn source(record: &RunRecord) -> String {
         Source::Medium => "what files were given by the server and all that it started (write_bytes of /proc/PID/io), whatever the cause",
         Source::Process => "what the process handed to write calls (wchar of /proc/self/io), whatever the cause",
     };
-    format!("{}: {from}", record.spec.engine.name)
+    format!("{}: {from}", engine(&record.spec.engine.name))
 }
 
 fn failures(folders: &[Folder]) -> String {
@@ -85,7 +85,7 @@ fn ignored(runs: &[&Run]) -> String {
     }
     let named = by_engine.iter().filter(|(_, settings)| !settings.is_empty()).map(|(engine, settings)| {
         let settings = settings.iter().map(|s| format!("<code>{}</code>", escape(s))).collect::<Vec<_>>().join(", ");
-        format!("<p>{} has no counterpart for {settings}.</p>\n", escape(engine))
+        format!("<p>{} has no counterpart for {settings}.</p>\n", escape(text::engine(engine)))
     });
     let named: String = named.collect();
     if named.is_empty() { named } else { format!("<h3>Ignored settings</h3>\n{named}") }

@@ -1,0 +1,82 @@
+//! Values of our runs that stand beside published ones.
+
+use super::load::Folder;
+use super::text::short;
+use crate::published::Ours;
+use crate::run::RunRecord;
+use crate::statistics::{CONFIDENCE, Fold, Interval, mean, ratio, summarise};
+use crate::study::judge::LEAST_RUNS;
+use crate::study::metric::Metric;
+use crate::study::plan::{Cell, Study};
+use std::collections::BTreeMap;
+
+/// A value in the unit of its axis.
+pub struct Value {
+    /// Mean of the repeats, or ratio of two means.
+    pub mean: f64,
+    /// Interval of the mean; `None` for fewer repeats than decide something.
+    pub interval: Option<(f64, f64)>,
+    /// Mean above the line of a share, with its unit; empty otherwise.
+    pub said: String,
+}
+
+/// Good records of a study by cell and engine.
+pub struct Measured<'a> {
+    /// The study.
+    pub plan: &'a Study,
+    records: BTreeMap<(&'a str, &'a str), Vec<&'a RunRecord>>,
+}
+
+impl<'a> Measured<'a> {
+    /// Records of a folder; `None` without a plan.
+    pub fn of(folder: &'a Folder) -> Option<Self> {
+        let plan = folder.plan.as_ref()?;
+        let mut records: BTreeMap<_, Vec<&RunRecord>> = BTreeMap::new();
+        for run in &folder.runs {
+            if let Some((_, cell)) = folder.planned(run).filter(|(_, cell)| cell.accepts(&run.record)) {
+                records.entry((cell.name.as_str(), run.record.spec.engine.name.as_str())).or_default().push(&run.record);
+            }
+        }
+        Some(Measured { plan, records })
+    }
+
+    fn cell(&self, names: &[String], engine: &str) -> Option<&Cell> {
+        names.iter().find_map(|name| self.plan.cell(name, engine))
+    }
+
+    /// Values of a metric, by the seed that a repeat shares among cells.
+    fn sample(&self, names: &[String], measure: &str, metric: Metric, engine: &str) -> Option<BTreeMap<u64, f64>> {
+        let cell = self.cell(names, engine)?;
+        let phases = cell.measures.get(measure)?;
+        let records = self.records.get(&(cell.name.as_str(), engine))?;
+        Some(records.iter().filter_map(|record| Some((record.spec.seed, metric.of(record, phases)?))).collect())
+    }
+
+    /// The value on an engine; `None` if it was not run, or is for another engine.
+    pub fn value(&self, ours: &Ours, engine: &str) -> Option<Value> {
+        if ours.engine.as_deref().is_some_and(|one| one != engine) {
+            return None;
+        }
+        let above = self.sample(&ours.cells, &ours.measure, ours.metric, engine)?;
+        let over = if ours.over.is_empty() { &ours.cells } else { &ours.over };
+        let below = self.sample(over, &ours.measure, ours.over_metric.unwrap_or(ours.metric), engine)?;
+        let pairs: Vec<(f64, f64)> = above.iter().filter_map(|(seed, x)| Some((*x, *below.get(seed)?))).collect();
+        let of = |values: Vec<f64>| summarise(&values, CONFIDENCE).map(|summary| (summary.mean, summary.interval));
+        let (found, interval) = match (ours.over.is_empty(), ours.over_metric) {
+            (true, None) => of(above.values().copied().collect()),
+            (true, Some(_)) => of(pairs.iter().filter(|(_, y)| *y > 0.0).map(|(x, y)| x / y).collect()),
+            (false, _) => {
+                let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+                ratio(Fold::Product, &[&x], &[&y], true, CONFIDENCE).map(|ratio| (ratio.ratio, ratio.interval))
+            }
+        }?;
+        let (_, per) = ours.unit();
+        let interval = interval.filter(|_| pairs.len() >= LEAST_RUNS);
+        let interval = interval.map(|Interval { low, high, .. }| (low.max(0.0) / per, high / per));
+        let said = ours.over_metric.filter(|_| ours.over.is_empty()).and_then(|_| {
+            let (unit, size) = ours.metric.unit();
+            Some(format!("{} {unit}", short(mean(&above.values().copied().collect::<Vec<_>>())? / size)).trim_end().to_string())
+        });
+        Some(Value { mean: found / per, interval, said: said.unwrap_or_default() })
+    }
+}
