@@ -13,6 +13,7 @@ use sinter_lab::study::archive::archive;
 use sinter_lab::study::catalogue;
 use sinter_lab::study::conduct::{Conducted, Runner, conduct};
 use sinter_lab::study::folder::{Folder, read};
+use sinter_lab::study::forecast::Forecast;
 use sinter_lab::study::judge::{Results, judge, table};
 use sinter_lab::study::plan::{Cell, Permits, Request, Scale, Study};
 use sinter_lab::study::servers::Servers;
@@ -102,7 +103,9 @@ pub fn run(flags: &StudyFlags) -> Result<ExitCode, Ended> {
         .map_err(|error| Ended::usage(format!("--directory {}: {error}", study.medium.directory.display())))?;
     print::left_out(&study)?;
     let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
-    let mut watch = Watch::new(&study);
+    let forecast = Forecast::of(&study, &folder)?;
+    print::forecast(&forecast, &study.medium.directory)?;
+    let mut watch = Watch::new(&study, forecast);
     let conducted = conduct(&study, &folder, &runner, &stop, &mut |event| watch.see(&event))?;
     watch.end();
     // Another process may have archived finished runs meanwhile.

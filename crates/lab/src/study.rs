@@ -1,6 +1,6 @@
 //! Studies as data. In reading order: [`plan`] describes a study (cells, order of runs, hypotheses with their rules), [`catalogue`] has the
-//! studies of the laboratory and makes one of a user's own workload, [`conduct`] runs a study, one child process per run, [`folder`] stores
-//! the results and [`mod@archive`] puts them into one file, [`judge`] applies the rules to them.
+//! studies of the laboratory and makes one of a user's own workload, [`conduct`] runs a study, one child process per run, [`forecast`] says
+//! how long it takes, [`folder`] stores the results and [`mod@archive`] puts them into one file, [`judge`] applies the rules to them.
 
 mod adaptive_compression;
 mod aof_rewrite;
@@ -9,6 +9,7 @@ pub mod catalogue;
 mod compaction_wal_waf;
 pub mod conduct;
 pub mod folder;
+pub mod forecast;
 pub mod judge;
 mod large_load;
 mod memory_and_limits;

@@ -1,10 +1,12 @@
 //! Output of a study while it runs and when it ends.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use sinter_lab::drive::permitted_disk;
 use sinter_lab::run::RunRecord;
 use sinter_lab::statistics::Summary;
 use sinter_lab::study::catalogue::Entry;
 use sinter_lab::study::conduct::{Conducted, Event};
+use sinter_lab::study::forecast::Forecast;
 use sinter_lab::study::judge::{Finding, Row};
 use sinter_lab::study::metric::Metric;
 use sinter_lab::study::plan::Study;
@@ -21,9 +23,15 @@ pub fn left_out(study: &Study) -> Result<()> {
     study.left_out.iter().try_for_each(|what| writeln!(stdout(), "left out: {what}"))
 }
 
+/// Prints roughly how long the runs that are left take, and how much disk.
+pub fn forecast(forecast: &Forecast, directory: &Path) -> Result<()> {
+    writeln!(stdout(), "{} in {}", forecast.statement(permitted_disk(directory).ok()), directory.display())
+}
+
 /// Progress: a line per finished run on stdout, and a bar below on a terminal.
 pub struct Watch<'a> {
     study: &'a Study,
+    forecast: Forecast,
     bar: ProgressBar,
     total: usize,
     /// Whether the warning that limits do not hold was printed.
@@ -32,13 +40,13 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Progress of the runs of a study.
-    pub fn new(study: &'a Study) -> Self {
+    pub fn new(study: &'a Study, forecast: Forecast) -> Self {
         let total = study.runs().len();
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new(total as u64) } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} run {human_pos} of {human_len}, eta {eta}: {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} run {human_pos} of {human_len}, {prefix}: {msg}") {
             bar.set_style(style);
         }
-        Watch { study, bar, total, told: false }
+        Watch { study, forecast, bar, total, told: false }
     }
 
     /// Shows an event.
@@ -46,6 +54,7 @@ impl<'a> Watch<'a> {
         match event {
             Event::Begins(run) => {
                 self.bar.set_position(run.number as u64);
+                self.bar.set_prefix(self.forecast.progress());
                 self.bar.set_message(format!("{}, {}", run.engine, run.cell));
             }
             Event::Progress { phase, done, total } => {
@@ -59,7 +68,10 @@ impl<'a> Watch<'a> {
                     Some(why) => format!("failed: {why}"),
                     None => self.amplifications(run.cell, run.engine, record),
                 };
-                self.line(run.number, run.engine, run.cell, &what);
+                if self.study.accepts(run, record) {
+                    self.forecast.note(run, record);
+                }
+                self.line(run.number, run.engine, run.cell, &format!("{what}; {}", self.forecast.progress()));
             }
             Event::Lost(run, why) => self.line(run.number, run.engine, run.cell, &format!("failed: {why}")),
         }
