@@ -100,7 +100,7 @@ fn wrong_requests_are_one_line() {
     refused(&["study", "compaction-wal-waf", "--repeats=0"], "repeats must be 1 to 1000");
     refused(&["study", "compaction-wal-waf", "--cpus=0"], "limits.cpus");
     refused(&["study", "compaction-wal-waf", "--engine=rocksdb", "--rivals=nowhere", "--output=a"], "nowhere: no such program");
-    refused(&["study", "compaction-wal-waf", "--only=part=Z"], "--only: \"part=Z\": no cell has this part; there are: A, B, B control, C");
+    refused(&["study", "compaction-wal-waf", "--only=part=Z"], "there are: A, A at db_bench's sizes, B, B control, C");
     refused(&["study", "--workload=missing.json"], "missing.json");
     refused(&["study", "--workload=missing.json", "--scale=ci"], "--scale: missing.json is no named workload");
     refused(&["study", "--workload=ycsb-z"], "ycsb-z");
