@@ -1,6 +1,6 @@
 //! Documents show the committed figures, and README stays short.
 
-use sinter_lab::report;
+use sinter_lab::{published, report};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,6 +57,29 @@ fn tables_beside_db_bench_are_the_committed_ones() {
         shown += 1;
     }
     assert_eq!(text.matches("<!-- compared: ").count(), shown);
+}
+
+/// Document with every figure and table of the published studies.
+const RESULTS_README: &str = "docs/results/README.md";
+
+/// Each figure of a published study has its counterpart on a committed page, or the reason why there is none.
+#[test]
+fn figures_of_published_studies_are_listed() {
+    let path = root().join(RESULTS_README);
+    let text = fs::read_to_string(&path).unwrap();
+    let mut filled = text.clone();
+    for name in published::names() {
+        let (begin, end) = (format!("<!-- published: {name} -->\n"), "<!-- end of published -->");
+        let (before, rest) = filled.split_once(&begin).unwrap_or_else(|| panic!("{RESULTS_README} has no block {name:?}"));
+        let (_, after) = rest.split_once(end).unwrap();
+        let table = published::published(name).unwrap().markdown(&format!("{name}/index.html"));
+        filled = format!("{before}{begin}{table}{end}{after}");
+    }
+    if std::env::var_os("REWRITE").is_some() {
+        fs::write(&path, &filled).unwrap();
+    } else {
+        assert!(filled == text, "{RESULTS_README}: make it anew with REWRITE=1");
+    }
 }
 
 #[test]

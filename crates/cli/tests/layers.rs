@@ -106,6 +106,7 @@ const RANKS: &[(&str, u32)] = &[
     ("lab/src/drive", 130),
     ("lab/src/study", 135),
     ("lab/src/advise", 136),
+    ("lab/src/published", 136),
     ("lab/src/churn", 136),
     ("lab/src/report", 136),
     ("lab/src/lib", 140),

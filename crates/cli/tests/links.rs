@@ -75,6 +75,8 @@ fn complaints(page: &Path, text: &str) -> Vec<String> {
             complaints.push(format!("{}: {target} does not exist", page.display()));
         } else if anchor.is_some_and(|anchor| is_page && !anchors(&other).iter().any(|known| known == anchor)) {
             complaints.push(format!("{}: {target} is no heading", page.display()));
+        } else if anchor.is_some_and(|anchor| target.contains(".html#") && !other.contains(&format!(" id=\"{anchor}\""))) {
+            complaints.push(format!("{}: {target} is nothing on that page", page.display()));
         }
     }
     complaints

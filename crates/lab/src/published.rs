@@ -1,5 +1,5 @@
-//! Published studies as data, one JSON file each: the figures and tables of the original with their values, the cell and metric of ours that
-//! stand beside each, and the sentences in which a page says what was found. Numbers of ours never stand here; they come from records.
+//! Published studies as data, one JSON file each: the figures and tables of the original with their values, the cell and metric of ours
+//! that stand beside each, and the sentences in which a page says what was found. Numbers of ours never stand here; they come from records.
 
 use crate::study::metric::Metric;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub struct Published {
     pub source: String,
     /// Setup of the original; a sentence.
     pub setup: String,
-    /// What a page says was found, in this order.
+    /// Sentences of a page on what was found, in this order.
     #[serde(default)]
     pub found: Vec<Sentence>,
     /// Figures and tables, in this order.

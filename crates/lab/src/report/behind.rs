@@ -147,7 +147,8 @@ pub fn behind(folder: &Folder) -> String {
     let lists = if lists.is_empty() { "<p>In nothing that was compared.</p>\n".to_string() } else { lists };
     format!(
         "<section id=\"behind\"><h2>Where we are behind</h2>\n<p>Every figure in which the median of SinterDB is worse by more than 2 %, \
-         as a factor, the worst first; with the 95 % interval of the ratio of means from {LEAST_REPEATS} repeats on.</p>\n{lists}</section>\n"
+         as a factor, the worst first; with the 95 % interval of the ratio of means from {LEAST_REPEATS} repeats \
+         on.</p>\n{lists}</section>\n"
     )
 }
 

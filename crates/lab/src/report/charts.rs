@@ -1,5 +1,5 @@
-//! Charts. Pictures of servers (`rewrites`, `sizes`) need no script. All others are data for the page's script: traces and a layout each, by
-//! the names of plotly.js. Colours are names (`color`) of the page's style: one for each engine, and a series for causes.
+//! Charts. Pictures of servers (`rewrites`, `sizes`) need no script. All others are data for the page's script: traces and a layout each,
+//! by the names of plotly.js. Colours are names (`color`) of the page's style: one for each engine, and a series for causes.
 
 mod bars;
 mod lines;

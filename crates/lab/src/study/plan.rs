@@ -114,8 +114,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Cell {
-    /// Whether the record of a run is a result of the cell. A server that exceeded the cell's limit of memory is one: its phases before that
-    /// count.
+    /// Returns whether the record of a run is a result of the cell. A server that exceeded the cell's limit of memory is one: its phases
+    /// before that count.
     pub fn accepts(&self, record: &RunRecord) -> bool {
         let killed = self.limits.memory_bytes.is_some() && record.killed.is_some();
         record.failure.is_none() || self.may_fill && record.out_of_room || killed

@@ -42,7 +42,8 @@ const fn published(name: &'static str, allocation: &'static str, reset: &'static
     Policy { collector: "zenfs", fallback: false, ..policy(name, allocation, reset) }
 }
 
-/// The original's policies and those it was compared with; the best of them with a collector that keeps it running; one by level; and our own.
+/// The original's policies and those it was compared with; the best of them with a collector that keeps it running; one by level; and our
+/// own.
 static POLICIES: [Policy; 9] = [
     published(ZENFS, "zenfs", "eager"),
     published("wla", "wla", "eager"),

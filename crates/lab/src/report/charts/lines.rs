@@ -107,7 +107,8 @@ fn line(cell: &Cell<'_>, x: Value, y: Value) -> Value {
     })
 }
 
-/// Charts of the quantities of a phase over time, a panel for each cell with a line for each engine, or a mark for a phase of one second. Quantities that are always 0 have
+/// Charts of the quantities of a phase over time, a panel for each cell with a line for each engine, or a mark for a phase of one second.
+/// Quantities that are always 0 have
 /// no chart, nor have phases that last one second everywhere.
 pub fn over_time(id: &str, workload: &Workload<'_>, name: &str) -> Vec<Chart> {
     let cells: Vec<(&Cell<'_>, _)> =

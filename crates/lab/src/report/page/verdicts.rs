@@ -32,8 +32,9 @@ pub fn verdicts(folder: &Folder, heading: &str) -> String {
     let names: String = engines.iter().map(|name| format!("<th>{}</th>", escape(engine(name)))).collect();
     let rows: String = claims.iter().map(|(claim, findings)| row(claim, findings, &engines)).collect();
     format!(
-        "{head}<p>Ratios with their 95 % intervals, or the smallest and the largest of several. A row unfolds to its comparisons and its rule.\
-         </p>\n<table class=\"verdicts\"><thead><tr><th>claim</th><th>original</th>{names}</tr></thead><tbody>\n{rows}</tbody></table></section>\n"
+        "{head}<p>Ratios with their 95 % intervals, or the smallest and the largest of several. A row unfolds to its comparisons and its \
+         rule.</p>\n<table class=\"verdicts\"><thead><tr><th>claim</th><th>original</th>{names}</tr></thead>\
+         <tbody>\n{rows}</tbody></table></section>\n"
     )
 }
 
