@@ -64,7 +64,7 @@ impl Events {
     /// what could not be told when it was written. No cause ever shrinks, and their sum is `total`.
     pub fn causes(&self, total: impl FnOnce() -> u64) -> Vec<(String, u64)> {
         let mut heard = self.heard();
-        let Heard { finished, running, told } = &mut *heard;
+        let Heard { finished, running, told, flushes: _ } = &mut *heard;
         let mut new = total().saturating_sub(told.values().sum());
         for (level, bytes) in finished {
             let entry = told.entry(Some(*level)).or_default();
