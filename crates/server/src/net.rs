@@ -542,7 +542,7 @@ impl Net {
         for id in touched.drain(..) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             connection.is_touched = false;
-            connection.write(&mut self.server);
+            connection.write(&mut self.server, self.keyspace.now());
             connection.listen(self.poll.registry(), token(id));
             if connection.is_dead {
                 self.remove(id);
@@ -701,7 +701,9 @@ impl Net {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             let idle = now.saturating_sub(connection.active);
             let gives_back = idle >= ticking::IDLE_MS && connection.rest();
-            let is_silent_for_a_reason = connection.is_waiting() || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
+            // Clients of this turn get their replies at its end, and those of earlier turns that wait for a sync later.
+            let is_served = connection.is_waiting() || connection.is_touched || connection.waits_for_sync();
+            let is_silent_for_a_reason = is_served || self.server.hub.is_listening(id) || self.server.hub.is_monitor(id);
             if connection.is_known() {
                 connection.known = now;
             }

@@ -107,7 +107,7 @@ pub(super) struct Connection {
     pub is_ending: bool,
     /// The connection is dead: to be removed.
     pub is_dead: bool,
-    /// When the client last sent something, unix milliseconds.
+    /// When the client last sent or took something, unix milliseconds, as in Redis.
     pub active: u64,
     /// When the client was last seen to be authenticated, or else when it connected, unix milliseconds.
     pub known: u64,
@@ -577,7 +577,7 @@ impl Connection {
     }
 
     /// Sends the output that may leave, as far as the client takes it, up to the client's share.
-    pub fn write(&mut self, server: &mut Server) {
+    pub fn write(&mut self, server: &mut Server, now: u64) {
         let mut share = WRITE_SHARE;
         self.takes_more = false;
         self.is_blocked = false;
@@ -591,6 +591,7 @@ impl Connection {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
                     share = share.saturating_sub(bytes);
+                    self.active = now;
                     server.statistics.bytes_out += bytes as u64;
                 }
                 Err(Failed::Stream(error)) if error.kind() == ErrorKind::WouldBlock => {

@@ -1,6 +1,7 @@
 //! Work of a turn, counted: the request of one client must not cost more when many others are connected and silent.
 #![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
+mod idle;
 mod steps;
 
 use super::*;
