@@ -90,7 +90,7 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
         let done = if stop.load(Ordering::Relaxed) { Ok(None) } else { run.phase(index) };
         let killed = confined.kills().saturating_sub(kills);
         if done.is_err() && killed > 0 && server.was_killed() {
-            record.killed = Some(killed_in(&record.phases, run.last));
+            record.killed = Some(killed_in(&record.phases, run.last, record.confinement.memory_bytes));
             return Err(format!(
                 "phase {}: the server was {}",
                 phase.name,
@@ -110,13 +110,15 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
 /// Ticker of the processes that the kernel killed since the run began, because the memory of the server and its children was full.
 const KILLS: &str = "oom_kills";
 
-/// The end of a server that was killed in phase `last`, behind the phases `before`.
-fn killed_in(before: &[PhaseRecord], last: PhaseRecord) -> Killed {
+/// The end of a server that was killed in phase `last`, behind the phases `before`, with at most `limit` bytes of memory. A server that
+/// nobody had looked at yet had them all.
+fn killed_in(before: &[PhaseRecord], last: PhaseRecord, limit: Option<u64>) -> Killed {
     let all = || before.iter().chain([&last]);
+    let seen = all().map(|phase| phase.memory.peak_resident_bytes).max().filter(|bytes| *bytes > 0);
     Killed {
         operations: all().map(|phase| phase.operations).sum(),
         seconds: all().map(|phase| phase.seconds).sum(),
-        memory_bytes: all().map(|phase| phase.memory.peak_resident_bytes).max().unwrap_or(0),
+        memory_bytes: seen.or(limit).unwrap_or(0),
         phase: last,
     }
 }

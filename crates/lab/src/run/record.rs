@@ -52,7 +52,8 @@ pub struct Killed {
     pub operations: u64,
     /// Seconds of all phases until then.
     pub seconds: f64,
-    /// Largest proportional set of the server and its children that was seen in the run, bytes.
+    /// Largest proportional set of the server and its children that was seen in the run, bytes; the limit, if it was killed before the
+    /// first look.
     pub memory_bytes: u64,
     /// The phase in which the server was killed, as far as it was seen.
     pub phase: Phase,

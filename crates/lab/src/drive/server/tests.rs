@@ -275,6 +275,18 @@ fn a_server_that_needs_more_than_its_memory_is_killed_and_that_is_told() {
     assert_eq!((go(&limited).failure, go(&limited).killed), (None, None));
 }
 
+/// A server may be killed before its memory is looked at for the first time.
+#[test]
+fn a_killed_server_had_the_memory_that_was_seen_or_all_that_it_may_have() {
+    let seen = |bytes: u64| {
+        let mut phase = PhaseRecord::default();
+        phase.memory.peak_resident_bytes = bytes;
+        phase
+    };
+    assert_eq!(killed_in(&[seen(5), seen(7)], seen(6), Some(48)).memory_bytes, 7);
+    assert_eq!(killed_in(&[], seen(0), Some(48)).memory_bytes, 48);
+}
+
 #[test]
 fn redis_benchmark_can_ask_instead() {
     let program = Command::new("redis-benchmark").arg("--version").output();
