@@ -1,5 +1,7 @@
 //! Processes that are killed under load: the test starts itself again as a writer, kills it at a random moment, and checks the database. A
 //! kill ends the process, not the machine: every acknowledged write must survive, buffered ones too.
+//!
+//! `KILLS` says how many there are.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +16,6 @@ use std::time::Duration;
 const TEST: &str = "kill::killed_writers_lose_nothing";
 /// Environment variable that makes the process the writer, in this directory.
 const DIRECTORY: &str = "SINTERDB_KILL_DIRECTORY";
-const KILLS: u64 = 20;
 const WRITERS: usize = 2;
 /// Batches of a writer, at most, so that it ends even if its parent has ended.
 const MOST: u64 = 100_000;
@@ -132,7 +133,8 @@ fn killed_writers_lose_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut counters = [0; WRITERS];
     let mut acknowledged = 0;
-    for round in 0..KILLS {
+    let kills = std::env::var("KILLS").map_or(20, |kills| kills.parse().unwrap());
+    for round in 0..kills {
         // One in five dies while it starts or recovers.
         let after = if round % 5 == 4 { round * 3 % 40 } else { 30 + round * 7919 % 400 };
         let last = kill(start(directory.path()), Duration::from_millis(after));
@@ -151,5 +153,5 @@ fn killed_writers_lose_nothing() {
         check(&db, writer, 0, last);
     });
     assert!(acknowledged > 1000, "only {acknowledged} batches in all: no load");
-    println!("{KILLS} kills, {acknowledged} batches");
+    println!("{kills} kills, {acknowledged} batches");
 }

@@ -1,4 +1,6 @@
 //! `sinter serve` that is killed under load: every acknowledged write is there after a restart.
+//!
+//! `KILLS` says how often it is killed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +11,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const KILLS: u64 = 8;
 const CLIENTS: usize = 3;
 /// Requests sent together, and bytes of a value: the batch of an event-loop iteration is large enough for the second thread.
 const TOGETHER: u64 = 16;
@@ -72,7 +73,8 @@ fn check(address: &str, client: usize, count: u64) {
 fn what_a_killed_server_has_acknowledged_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let acknowledged: [AtomicU64; CLIENTS] = Default::default();
-    for round in 0..KILLS {
+    let kills = std::env::var("KILLS").map_or(8, |kills| kills.parse().unwrap());
+    for round in 0..kills {
         let (mut child, address) = start(directory.path());
         std::thread::scope(|scope| {
             for (client, acknowledged) in acknowledged.iter().enumerate() {
