@@ -38,14 +38,14 @@ fn restored(keyspace: &mut Keyspace, of: u8, bytes: &[u8]) -> Option<Vec<u8>> {
     let head = keyspace.find(0, b"key").expect("what was loaded can be read").expect("what was loaded is there");
     let body = keyspace.body(&head).expect("what was loaded can be read");
     let payload = dump(keyspace, &head, &body).expect("what was loaded can be dumped");
-    open_value(&payload).map(<[u8]>::to_vec)
+    open_value(&payload).map(|(value, _)| value.to_vec())
 }
 
 /// Bytes of an element.
 fn size(element: &Element) -> usize {
     match element {
         Element::Text(text) | Element::Item(text) | Element::Member(text) | Element::Scored(text, _) => text.len(),
-        Element::Field(field, value) => field.len() + value.len(),
+        Element::Field(field, value, _) => field.len() + value.len(),
         Element::Stream(StreamElement::Entry { fields, .. }) => fields.iter().map(|(field, value)| 4 + field.len() + value.len()).sum(),
         Element::Stream(StreamElement::Group { name, .. } | StreamElement::Consumer { name, .. }) => name.len(),
         Element::Stream(_) => 0,
@@ -113,7 +113,7 @@ fn value(of: u8, bytes: &[u8]) -> usize {
     assert!(input.position() <= bytes.len() as u64, "more than there was");
     if read.is_ok() {
         let payload = wrapped(of, bytes);
-        assert_eq!(open_value(&payload), payload.get(..=bytes.len()), "what is inside is another");
+        assert_eq!(open_value(&payload).map(|(value, _)| value), payload.get(..=bytes.len()), "what is inside is another");
     }
     // Whatever it is.
     let _ = open_value(bytes);
@@ -128,6 +128,9 @@ fn seeds() -> Vec<Vec<u8>> {
         b"\x01\x14\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x01\xff".to_vec(),
         b"\x01\x0b\x0c\x02\0\0\0\x02\0\0\0\x01\0\x02\0".to_vec(),
         b"\x01\x09\x08\x01\x01a\x01\x01b?\xff".to_vec(),
+        b"\x03\x18\x09\0\0\0\0\0\0\0\x02\x05\x01a\x01b\0\x01c\x01d".to_vec(),
+        b"\x03\x19\x09\0\0\0\0\0\0\0\x0e\x0e\0\0\0\x03\0\x81a\x02\x05\x01\x09\x01\xff".to_vec(),
+        b"\x03\xf0\x01\x01a\x01b\x05\0\0\0\0\0\0\0".to_vec(),
     ];
     all.extend(stream_seed().map(|value| [&[3][..], &value].concat()));
     let mut out = Output::new(Vec::new());
@@ -169,7 +172,7 @@ fn stream_seed() -> Option<Vec<u8>> {
         .and_then(|()| out.length(1))
         .and_then(|()| out.stream_owned(id(1)))
         .ok()?;
-    open_value(&out.end_of_value(version).ok()?).map(<[u8]>::to_vec)
+    open_value(&out.end_of_value(version).ok()?).map(|(value, _)| value.to_vec())
 }
 
 fuzz_target!(init: seed(seeds), |data: &[u8]| {

@@ -22,6 +22,7 @@ mod encoding;
 mod events;
 mod functions;
 mod geo;
+mod hash_deadlines;
 mod hashes;
 mod hub;
 mod hyperloglog;

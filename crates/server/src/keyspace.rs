@@ -4,7 +4,7 @@
 //! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
 //! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
 //! written and read in steps), `collection` and `inline` (small collections, which lie in their key's entry), `delta` (changes of entries),
-//! `members`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (positions of elements in their order), `watch`,
+//! `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (positions of elements in their order), `watch`,
 //! `waits` and `changes` (clients that want to know of a change), `trace` (changes for a second log), `unsynced` (changes that are not
 //! durable yet), `cleaner` (removal of deleted collections), `image` (whole keyspaces and whole values), `successor` (replacement of all
 //! keys at once).
@@ -27,6 +27,7 @@ mod entry;
 mod entry_id;
 mod error;
 mod estimate;
+mod fields;
 mod groups;
 mod hot;
 mod image;
@@ -54,9 +55,10 @@ mod written;
 pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_settings};
 pub use changes::{Change, Noted};
 pub use collection::{Collection, Edit, Limit, Thresholds};
-pub use entry::{Form, Head, Kind, LONGEST_STRING, StreamHead};
+pub use entry::{FieldDeadlines, Form, Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
+pub use fields::{FIELD_DEADLINE_MAX, VisitField};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use hot::HotCounts;
 pub use image::Image;
@@ -93,8 +95,8 @@ use waits::Waits;
 use watch::Watches;
 
 /// Version of the format of keys, which [`layout`] and [`entry`] describe. Version 3 has added strings in pieces, version 4 inline
-/// collections and a second generation of places.
-const FORMAT: u64 = 4;
+/// collections and a second generation of places, version 5 deadlines of fields.
+const FORMAT: u64 = 5;
 /// The oldest version that is read. It becomes [`FORMAT`] when the store is opened for writing.
 const OLDEST_FORMAT: u64 = 2;
 /// Family of the elements of collections; keys are in the default family. A database without this family is no keyspace. A future
@@ -116,18 +118,24 @@ struct Counters {
     keys: [u64; DATABASES],
     /// Number of keys of each database that have a deadline.
     deadlines: [u64; DATABASES],
+    /// Number of hashes of each database some of whose fields have deadlines.
+    expiring: [u64; DATABASES],
     /// Ids up to this may have been used.
     ids: u64,
     places: Places,
 }
 
 impl Counters {
-    const NONE: Counters = Counters { keys: [0; DATABASES], deadlines: [0; DATABASES], ids: 0, places: Places::START };
+    const NONE: Counters =
+        Counters { keys: [0; DATABASES], deadlines: [0; DATABASES], expiring: [0; DATABASES], ids: 0, places: Places::START };
 
     fn encode(&self) -> Vec<u8> {
         let all = self.keys.iter().chain(&self.deadlines).chain([&self.ids]);
         let mut out: Vec<u8> = all.flat_map(|number| number.to_le_bytes()).collect();
         out.extend_from_slice(self.places.bytes());
+        if self.expiring != Counters::NONE.expiring {
+            out.extend(self.expiring.iter().flat_map(|number| number.to_le_bytes()));
+        }
         out
     }
 
@@ -137,8 +145,13 @@ impl Counters {
         for number in counters.keys.iter_mut().chain(&mut counters.deadlines).chain([&mut counters.ids]) {
             *number = from.u64()?;
         }
-        counters.places = Places::read(from.rest())?;
-        Some(counters)
+        counters.places = Places::read(from.bytes(DATABASES)?)?;
+        if !from.is_empty() {
+            for number in &mut counters.expiring {
+                *number = from.u64()?;
+            }
+        }
+        from.is_empty().then_some(counters)
     }
 }
 
@@ -193,6 +206,7 @@ pub struct Keyspace {
     /// See [`Keyspace::keep_ended`].
     keeps_ended: bool,
     lookups: Lookups,
+    expired: Expired,
     /// Number of changes of keys.
     touched: u64,
 }
@@ -204,6 +218,15 @@ pub struct Lookups {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
+}
+
+/// Keys and fields that were removed since the start because their deadlines had passed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Keys.
+    pub keys: u64,
+    /// Fields of hashes.
+    pub fields: u64,
 }
 
 /// The key whose entry was read last.
@@ -318,6 +341,7 @@ impl Keyspace {
             random: random | 1,
             keeps_ended: false,
             lookups: Lookups::default(),
+            expired: Expired::default(),
             touched: 0,
         }
     }
@@ -386,6 +410,11 @@ impl Keyspace {
     /// Lookups of keys since the start, for any purpose.
     pub fn lookups(&self) -> Lookups {
         self.lookups
+    }
+
+    /// Keys and fields that were removed since the start because their deadlines had passed.
+    pub fn expired(&self) -> Expired {
+        self.expired
     }
 
     /// Nanoseconds since the start for which reads have waited until they could find earlier commits: work for other requests.

@@ -667,6 +667,7 @@ impl Net {
             if notifies {
                 self.keyspace.note_changes();
             }
+            let before = self.keyspace.expired();
             let removed = self.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE);
             self.cause = self.keyspace.take_needs();
             if notifies {
@@ -675,7 +676,9 @@ impl Net {
             }
             match removed {
                 Ok(removed) => {
-                    self.server.statistics.expired += removed as u64;
+                    let (expired, statistics) = (self.keyspace.expired(), &mut self.server.statistics);
+                    statistics.expired += expired.keys - before.keys;
+                    statistics.expired_fields += expired.fields - before.fields;
                     if removed < ticking::EXPIRED_AT_ONCE {
                         return;
                     }

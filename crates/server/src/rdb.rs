@@ -6,8 +6,8 @@
 //! Input is untrusted. A claimed length takes no memory: strings grow as their bytes arrive, collections come element by element, and
 //! nothing recurses. Every failure is an [`Error`] with its position in the file.
 //!
-//! Versions 1 to 12 are read, the versions of all Redis up to 7.4; parts without a counterpart here are refused by name. Only encodings
-//! that every Redis since 5.0 reads are written.
+//! Versions 1 to 12 are read, the versions of all Redis up to 8, and version 80 of Valkey 9; parts without a counterpart here are refused
+//! by name. Only encodings that every Redis since 5.0 reads are written, except for hashes whose fields have deadlines.
 
 mod crc;
 mod input;
@@ -32,8 +32,15 @@ pub use value::{Element, read_value};
 
 use std::io;
 
-/// The newest version that is read.
+/// The newest version of Redis that is read.
 pub const NEWEST: u32 = 12;
+/// The version of Valkey that is read; Valkey took this number to stay clear of Redis's.
+pub const VALKEY: u32 = 80;
+
+/// Whether values of a version are read.
+fn is_known(version: u32) -> bool {
+    version <= NEWEST || version == VALKEY
+}
 /// Longest string, bytes: 512 MiB, plus the field of a bitmap that begins at the last bit.
 pub const STRING_MAX: u64 = (512 << 20) + 8;
 
@@ -65,6 +72,18 @@ pub mod kind {
     pub const HASH_LISTPACK_DEADLINES_EARLY: u8 = 23;
     pub const HASH_DEADLINES: u8 = 24;
     pub const HASH_LISTPACK_DEADLINES: u8 = 25;
+    /// A hash of Valkey whose fields have deadlines. Its files have byte 22 for it, which no file here has in the place of this number.
+    pub const HASH_VALKEY: u8 = 0xf0;
+
+    /// Type of the value behind a byte, in a version of the format.
+    pub fn of(byte: u8, version: u32) -> u8 {
+        match byte {
+            HASH_DEADLINES_EARLY if version == super::VALKEY => HASH_VALKEY,
+            // A byte that is no type.
+            HASH_VALKEY => u8::MAX,
+            byte => byte,
+        }
+    }
 }
 
 /// Bytes in the place of a type that begin a record other than a key.

@@ -299,6 +299,17 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("INCRBYFLOAT f x", &[]),
     ("HINCRBYFLOAT h f 0.25", &["HSET h f 0.25"]),
     ("HINCRBYFLOAT h f 0.25", &["HSET h f 0.5"]),
+    ("HSETEX x EX 100 FIELDS 2 a 1 b 2", &["MULTI", "HSET x a 1 b 2", "HPEXPIREAT x TIME FIELDS 2 a b", "EXEC"]),
+    ("HSETEX x FXX EX 100 FIELDS 1 none 1", &[]),
+    ("HEXPIRE x 100 NX FIELDS 2 a none", &[]),
+    ("HPEXPIREAT x 9999999999000 FIELDS 1 a", &["HPEXPIREAT x 9999999999000 FIELDS 1 a"]),
+    ("HINCRBYFLOAT x a 0.5", &["MULTI", "HSET x a 1.5", "HPEXPIREAT x 9999999999000 FIELDS 1 a", "EXEC"]),
+    ("HGETEX x FIELDS 1 a", &[]),
+    ("HGETEX x PERSIST FIELDS 2 a b", &["HPERSIST x FIELDS 2 a b"]),
+    ("HEXPIRE x 0 FIELDS 1 b", &["HDEL x b"]),
+    ("HSETEX x PXAT 1 FIELDS 1 a 5", &["DEL x"]),
+    ("HSET x a 1 b 2", &["HSET x a 1 b 2"]),
+    ("HGETDEL x FIELDS 1 a", &["HDEL x a"]),
     ("SADD s x", &["SADD s x"]),
     ("SADD s x", &[]),
     ("SPOP s 5", &["SREM s x"]),
@@ -379,13 +390,17 @@ fn effects_are_logged() {
     }
     client.ask(&[b"RPUSH", b"list", b"a", b"b"]);
     assert!(waiting.reply().is_some());
+    client.ask(&[b"HSET", b"hash", b"stays", b"1"]);
+    client.ask(&[b"HSETEX", b"hash", b"PX", b"1", b"FIELDS", b"1", b"goes", b"1"]);
     client.ask(&[b"SET", b"gone", b"1", b"PX", b"1"]);
     let mut logged = Vec::new();
-    while !logged.contains(&"DEL gone".to_owned()) {
+    while !(logged.contains(&"DEL gone".to_owned()) && logged.contains(&"HDEL hash goes".to_owned())) {
         std::thread::sleep(Duration::from_millis(5));
         logged = commands(&fs::read(&file).unwrap()[known..]);
     }
-    assert_eq!(logged, ["RPUSH list a b", "LPOP list", "SET gone 1 PXAT TIME", "DEL gone"]);
+    assert_eq!(logged[..3], ["RPUSH list a b", "LPOP list", "HSET hash stays 1"]);
+    let until = ["MULTI", "HSET hash goes 1", "HPEXPIREAT hash TIME FIELDS 1 goes", "EXEC"];
+    assert!(logged[3..].starts_with(&until.map(str::to_owned)) && logged.contains(&"SET gone 1 PXAT TIME".to_owned()), "{logged:?}");
 }
 
 /// A file with an incomplete last command counts up to its last complete one.

@@ -503,7 +503,7 @@ fn streams_are_exchanged_as_bytes() {
 
     // What it gives of that, and the whole of it again.
     let Reply::One(payload) = theirs.ask(&[b"DUMP", b"s"]) else { panic!("no payload") };
-    let value = open_value(&payload[1..]).unwrap();
+    let (value, _) = open_value(&payload[1..]).unwrap();
     let mut input = Input::new(value);
     let of = input.byte().unwrap();
     let (mut entries, mut others) = (Vec::new(), Vec::new());

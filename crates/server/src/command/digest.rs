@@ -42,15 +42,20 @@ impl Digest {
                 self.append(item);
                 ControlFlow::Continue(())
             })?,
-            Kind::Set | Kind::SortedSet | Kind::Hash => context.keyspace.walk_members(head, &mut |name, value| {
+            Kind::Hash => context.keyspace.walk_fields(head, &mut |name, value, deadline| {
+                let mut element = Digest::default();
+                element.append(name);
+                element.append(value);
+                if deadline > 0 {
+                    element.add(b"!!hexpire!!");
+                }
+                self.add(&element.0);
+                ControlFlow::Continue(())
+            })?,
+            Kind::Set | Kind::SortedSet => context.keyspace.walk_members(head, &mut |name, value| {
                 let mut element = Digest::default();
                 match head.kind {
                     Kind::Set => self.add(name),
-                    Kind::Hash => {
-                        element.append(name);
-                        element.append(value);
-                        self.add(&element.0);
-                    }
                     _ => match decode_score(value) {
                         Ok(score) => {
                             element.append(name);

@@ -6,7 +6,7 @@ use super::{Command, Context, Failure, Group, LaterString, Outcome, SYNTAX};
 use crate::keyspace::check_key;
 use crate::log::Level;
 use crate::persist::{LoadError, LongDump, Pieces, SaveError, dump as dump_value, load};
-use crate::rdb::{END_OF_VALUE, Element, Input, StreamElement, long_value, open_value, read_value};
+use crate::rdb::{END_OF_VALUE, Element, Input, StreamElement, kind, long_value, open_value, read_value};
 use std::fmt::Display;
 
 const fn dumps(name: &'static str, arity: i32, run: Run) -> Command {
@@ -110,11 +110,11 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         None => Vec::new(),
     };
     let payload = if uploaded.is_empty() { arguments[3] } else { &uploaded };
-    let payload = open_value(payload).ok_or(WRONG)?;
+    let (payload, version) = open_value(payload).ok_or(WRONG)?;
     let loaded = load(context.keyspace, (db, key), deadline, Pieces::Whole, |visit| {
         let mut input = Input::new(payload);
-        let kind = input.byte()?;
-        read_value(&mut input, kind, &mut |element| {
+        let of = kind::of(input.byte()?, version);
+        read_value(&mut input, of, &mut |element| {
             if let Element::Stream(StreamElement::Corrected(what)) = element {
                 let values: [(&str, &dyn Display); 3] = [("db", &db), ("key", &key.escape_ascii()), ("what", &what)];
                 context.server.event(Level::Debug, "stream_corrected", &values);

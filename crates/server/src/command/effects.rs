@@ -2,12 +2,12 @@
 //!
 //! The keyspace traces which keys a command changes. A command that changed nothing is not logged. Most are logged as received; the table
 //! below has those that wait, or whose effect depends on more than the data and the request (the time, chance, defaults of options).
-//! Deadlines are logged as absolute times, and an expired key is logged as removed before the command that found it expired: replaying the
-//! log expires no key by itself.
+//! Deadlines are logged as absolute times, and an expired key or field is logged as removed before the command that found it expired:
+//! replaying the log expires nothing by itself.
 
 use super::arguments::is;
 use super::table::WRITE;
-use super::{Command, Context, Failure, Server, steps};
+use super::{Command, Context, Failure, Server, hash_deadlines, steps};
 use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::collections::HashMap;
@@ -27,8 +27,10 @@ enum Form {
     String,
     /// The deadline that the key has now.
     Deadline,
-    /// The value that the field has now.
+    /// The value and the deadline that the field has now.
     Field,
+    /// The deadlines that the fields have now and, in steps of two arguments, their values.
+    Fields(usize),
     /// The values that all changed keys hold now.
     Values,
     /// A command of this name that removes one element from the changed key.
@@ -51,6 +53,8 @@ const FORMS: &[(&str, Form)] = &[
     ("set setex psetex incrbyfloat", Form::String),
     ("expire expireat pexpire pexpireat getex", Form::Deadline),
     ("hincrbyfloat", Form::Field),
+    ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", Form::Fields(1)),
+    ("hsetex", Form::Fields(2)),
     ("georadius georadiusbymember geosearchstore pfdebug restore sort", Form::Values),
     ("blpop", Form::Pop("LPOP")),
     ("brpop", Form::Pop("RPOP")),
@@ -127,11 +131,17 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
     Ok(())
 }
 
-/// Logs the removal of keys that have expired; returns the other changes.
+/// Logs the removal of keys and fields that have expired; returns the other changes.
 fn note_expired(server: &mut Server, mut traces: Vec<Trace>) -> Vec<Trace> {
     traces.retain(|trace| {
-        let Trace::Expired(db, key) = trace else { return true };
-        server.append.put(*db, &[b"DEL", key]);
+        match trace {
+            Trace::Expired(db, key) => server.append.put(*db, &[b"DEL", key]),
+            Trace::Fields(db, key, fields) => fields.chunks(MANY).for_each(|some| {
+                let words = [&b"HDEL"[..], key].into_iter().chain(some.iter().map(Vec::as_slice));
+                server.append.put(*db, &words.collect::<Vec<_>>());
+            }),
+            Trace::Key(..) | Trace::Group(_) => return true,
+        }
         false
     });
     traces
@@ -176,6 +186,13 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
             if let Some(value) = context.keyspace.member(&hash, field)? {
                 append.put(db, &[b"HSET", key, field, &value]);
             }
+            if let Some(Some(deadline)) = context.keyspace.field_deadline(&hash, field)? {
+                append.put(db, &[b"HPEXPIREAT", key, deadline.to_string().as_bytes(), b"FIELDS", b"1", field]);
+            }
+        }
+        Form::Fields(step) => {
+            let hash = Collection::found(&head, text);
+            return hash_deadlines::note(context, (db, key), &hash, (arguments, step));
         }
         Form::Entry => {
             let (trims, at) = entry_options(arguments);
@@ -219,7 +236,7 @@ fn note_values(context: &mut Context, changes: &[Trace], arguments: &[&[u8]]) ->
         match change {
             Trace::Key(db, key) => keys.push((*db, key.as_slice())),
             Trace::Group(group) => keys.push((group.db, group.key.as_slice())),
-            Trace::Expired(..) => {}
+            Trace::Expired(..) | Trace::Fields(..) => {}
         }
     }
     keys.sort_unstable();

@@ -18,6 +18,7 @@ pub(super) fn encoding(context: &mut Context, key: &[u8], head: &Head) -> Result
             text if parse_integer(text).is_some() => "int",
             _ => "embstr",
         },
+        (_, Form::Inline) if head.has_field_deadlines() => "listpackex",
         (_, Form::Inline) => "listpack",
         (_, Form::Integers) => "intset",
         (Kind::List, _) => "quicklist",

@@ -57,7 +57,7 @@ const NAMED_AS_THEY_ARE: &[(char, &[&str])] = &[
     ('g', &["expire", "persist", "restore"]),
     ('l', &["linsert", "lpop", "lpush", "lrem", "lset", "ltrim", "rpop", "rpush"]),
     ('s', &["sadd", "sdiffstore", "sinterstore", "spop", "srem", "sunionstore"]),
-    ('h', &["hdel", "hincrby", "hincrbyfloat", "hset"]),
+    ('h', &["hdel", "hexpire", "hincrby", "hincrbyfloat", "hpersist", "hset"]),
     (
         'z',
         &[
@@ -91,7 +91,9 @@ const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
     ('l', "lpop", &["blpop"]),
     ('l', "rpop", &["brpop"]),
     ('l', "sortstore", &["sort"]),
-    ('h', "hset", &["hmset", "hsetnx"]),
+    ('h', "hset", &["hmset", "hsetex", "hsetnx"]),
+    ('h', "hdel", &["hgetdel"]),
+    ('h', "hexpire", &["hexpireat", "hpexpire", "hpexpireat"]),
     ('z', "zadd", &["geoadd"]),
     ('z', "zincr", &["zincrby"]),
     ('z', "zpopmax", &["bzpopmax"]),
@@ -156,6 +158,7 @@ fn event(command: &Command, arguments: &[&[u8]], key: &[u8]) -> Option<Event> {
         "zmpop" => is_end(word_behind(arguments, 1), "min", ('z', "zpopmin"), ('z', "zpopmax")),
         "bzmpop" => is_end(word_behind(arguments, 2), "min", ('z', "zpopmin"), ('z', "zpopmax")),
         "getex" => is_end(third, "persist", ('g', "persist"), ('g', "expire")),
+        "hgetex" => is_end(third, "persist", ('h', "hpersist"), ('h', "hexpire")),
         "smove" if arguments.get(1) == Some(&key) => ('s', "srem"),
         "smove" => ('s', "sadd"),
         "zadd" => {
@@ -170,13 +173,14 @@ fn event(command: &Command, arguments: &[&[u8]], key: &[u8]) -> Option<Event> {
     })
 }
 
-/// Whether the command sets a string with a deadline.
-fn sets_deadline(command: &Command, arguments: &[&[u8]]) -> bool {
-    let options = ["ex", "px", "exat", "pxat"];
+/// The second event of a command that sets a string or fields of a hash with a deadline.
+fn deadline_event(command: &Command, arguments: &[&[u8]]) -> Option<Event> {
+    let is_option = |word: &&[u8]| ["ex", "px", "exat", "pxat"].iter().any(|option| is(word, option));
     match command.name {
-        "setex" | "psetex" => true,
-        "set" => arguments.iter().skip(3).any(|word| options.iter().any(|option| is(word, option))),
-        _ => false,
+        "setex" | "psetex" => Some(('g', "expire")),
+        "set" => arguments.iter().skip(3).any(is_option).then_some(('g', "expire")),
+        "hsetex" => arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(is_option).then_some(('h', "hexpire")),
+        _ => None,
     }
 }
 
@@ -215,6 +219,12 @@ impl Teller<'_> {
             Change::Made => self.tell(('n', "new"), *db, key),
             Change::Removed => self.tell(('g', "del"), *db, key),
             Change::Expired => self.tell(('x', "expired"), *db, key),
+            Change::FieldsExpired => self.tell(('h', "hexpired"), *db, key),
+            Change::FieldsRemoved => self.tell(('h', "hdel"), *db, key),
+            Change::Emptied => {
+                self.tell(('h', "hexpired"), *db, key);
+                self.tell(('g', "del"), *db, key);
+            }
             Change::Missed => self.tell(('m', "keymiss"), *db, key),
             Change::Trimmed => self.tell(('t', "xtrim"), *db, key),
             Change::ConsumerMade => self.tell(('t', "xgroup-createconsumer"), *db, key),
@@ -324,19 +334,27 @@ pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]
     let mut teller = Teller { events: context.server.configuration.events, hub: &mut context.server.hub };
     let ends = ends(command, arguments);
     let is_whole = ends.is_some() || ["move", "rename", "renamenx"].contains(&command.name);
+    let has_removed = changes.iter().any(|(_, _, change)| *change == Change::FieldsRemoved);
     for noted in &changes {
         let (db, key, change) = noted;
         match change {
-            Change::Expired | Change::Missed | Change::Trimmed | Change::ConsumerMade => teller.tell_other(noted),
+            Change::Expired | Change::FieldsExpired | Change::Emptied | Change::Missed | Change::Trimmed | Change::ConsumerMade => {
+                teller.tell_other(noted)
+            }
             _ if is_whole => {}
+            Change::FieldsRemoved => {
+                let before = Some(('h', "hset")).filter(|_| command.name == "hsetex");
+                before.into_iter().for_each(|event| teller.tell(event, *db, key));
+                teller.tell_other(noted);
+            }
+            Change::Changed if has_removed => {}
+            Change::Removed if has_removed => teller.tell_other(noted),
             Change::Made | Change::Changed => {
                 if *change == Change::Made || MADE_ANEW.contains(&command.name) {
                     teller.tell(('n', "new"), *db, key);
                 }
                 event(command, arguments, key).into_iter().for_each(|event| teller.tell(event, *db, key));
-                if sets_deadline(command, arguments) {
-                    teller.tell(('g', "expire"), *db, key);
-                }
+                deadline_event(command, arguments).into_iter().for_each(|event| teller.tell(event, *db, key));
             }
             Change::Removed => {
                 let event = event(command, arguments, key).filter(|_| !ONLY_REMOVED.contains(&command.name));
@@ -353,12 +371,11 @@ pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]
     }
 }
 
-/// Publishes the events of expired keys.
+/// Publishes the events of expired keys and fields.
 pub fn tell_expired(keyspace: &mut Keyspace, server: &mut Server) {
     let mut teller = Teller { events: server.configuration.events, hub: &mut server.hub };
-    for noted in keyspace.take_changes().iter().filter(|(_, _, change)| *change == Change::Expired) {
-        teller.tell_other(noted);
-    }
+    let is_expiry = |noted: &&Noted| matches!(noted.2, Change::Expired | Change::FieldsExpired | Change::Emptied);
+    keyspace.take_changes().iter().filter(is_expiry).for_each(|noted| teller.tell_other(noted));
 }
 
 #[cfg(test)]

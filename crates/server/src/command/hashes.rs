@@ -187,7 +187,7 @@ fn hincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         Some(text) => parse_integer(&text).ok_or(NOT_INTEGER)?,
     };
     let new = old.checked_add(increment).ok_or(WOULD_OVERFLOW)?;
-    context.keyspace.set_field(&mut edit, arguments[2], &integer_text(new))?;
+    context.keyspace.change_field(&mut edit, arguments[2], &integer_text(new))?;
     context.keyspace.finish(&edit);
     context.reply.integer(new);
     Ok(())
@@ -201,7 +201,7 @@ fn hincrbyfloat(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         Some(text) => wide(&text, NOT_A_FLOAT)?,
     };
     let text = old.and_then(|old| old.add(increment)).ok_or(NOT_FINITE)?.text();
-    context.keyspace.set_field(&mut edit, arguments[2], text.as_bytes())?;
+    context.keyspace.change_field(&mut edit, arguments[2], text.as_bytes())?;
     context.keyspace.finish(&edit);
     context.reply.bulk(text.as_bytes());
     Ok(())

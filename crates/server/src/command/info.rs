@@ -167,7 +167,7 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "client_output_buffer_limit_disconnections:{}\r\n", statistics.output_limited)?;
     write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
     write!(out, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\nexpired_stale_perc:0.00\r\n")?;
-    write!(out, "evicted_keys:0\r\n")?;
+    write!(out, "expired_subkeys:{}\r\nevicted_keys:0\r\n", statistics.expired_fields)?;
     write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;
     write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n")?;
     write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;
@@ -229,7 +229,12 @@ fn latencystats(context: &Context, out: &mut String) -> std::fmt::Result {
 
 fn keyspace(context: &Context, out: &mut String) -> std::fmt::Result {
     for db in (0..DATABASES).filter(|db| context.keyspace.size(*db) > 0) {
-        write!(out, "db{db}:keys={},expires={},avg_ttl=0\r\n", context.keyspace.size(db), context.keyspace.deadlines(db))?;
+        write!(out, "db{db}:keys={},expires={},avg_ttl=0", context.keyspace.size(db), context.keyspace.deadlines(db))?;
+        // Redis 7.0 has no such hashes.
+        match context.keyspace.expiring(db) {
+            0 => out.write_str("\r\n")?,
+            expiring => write!(out, ",subexpiry={expiring}\r\n")?,
+        }
     }
     Ok(())
 }

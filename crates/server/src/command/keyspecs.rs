@@ -176,7 +176,7 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (
         &[key(READ, 1)],
         "bitcount bitfield_ro bitpos dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit \
-         getrange hget hgetall hkeys hmget hrandfield hscan hvals lindex lpos lrange pexpiretime pttl smembers smismember srandmember \
+         getrange hexpiretime hget hgetall hkeys hmget hpexpiretime hpttl hrandfield hscan httl hvals lindex lpos lrange pexpiretime pttl smembers smismember srandmember \
          sscan substr ttl xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange \
          zrevrangebylex zrevrangebyscore zrevrank zscan zscore",
     ),
@@ -195,11 +195,14 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (&[pairs(REPLACE)], "mset"),
     (&[pairs(OW | INSERT)], "msetnx"),
     (&[key(RW | ACCESS | UPDATE | VARIABLE, 1)], "bitfield set"),
-    (&[key(RW | ACCESS | UPDATE, 1)], "decr decrby getex getset hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby"),
-    (&[key(RW | UPDATE, 1)], "expire expireat geoadd hmset hset lset persist pexpire pexpireat setrange xack xadd xclaim xsetid zadd"),
+    (&[key(RW | ACCESS | UPDATE, 1)], "decr decrby getex getset hgetex hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby"),
+    (
+        &[key(RW | UPDATE, 1)],
+        "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex lset persist pexpire pexpireat setrange xack xadd xclaim xsetid zadd",
+    ),
     (&[key(RW | INSERT, 1)], "append hsetnx linsert lpush lpushx pfadd rpush rpushx sadd"),
     (&[key(RW | DELETE, 1)], "hdel lrem ltrim srem xautoclaim xdel xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore"),
-    (&[key(TAKE, 1)], "getdel lpop rpop spop zpopmax zpopmin"),
+    (&[key(TAKE, 1)], "getdel hgetdel lpop rpop spop zpopmax zpopmin"),
     (&[before_timeout(TAKE)], "blpop brpop bzpopmax bzpopmin"),
     (&[counted(TAKE, 1)], "lmpop zmpop"),
     (&[counted(TAKE, 2)], "blmpop bzmpop"),

@@ -53,6 +53,7 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("received_bytes_total", true, "Bytes received from clients.", statistics.bytes_in as f64),
         ("sent_bytes_total", true, "Bytes sent to clients.", statistics.bytes_out as f64),
         ("expired_keys_total", true, "Keys removed because their time had come.", statistics.expired as f64),
+        ("expired_fields_total", true, "Fields of hashes removed because their time had come.", statistics.expired_fields as f64),
         ("lookup_hits_total", true, "Keys that commands which read have found.", statistics.hits as f64),
         ("lookup_misses_total", true, "Keys that they have not found.", statistics.misses as f64),
         ("slow_commands", false, "Commands that SLOWLOG remembers.", server.records.slowlog.len() as f64),

@@ -58,6 +58,8 @@ pub struct Statistics {
     pub refused_requests: [u64; 4],
     /// Keys that expired.
     pub expired: u64,
+    /// Fields of hashes that expired.
+    pub expired_fields: u64,
     /// Keys found by reading commands.
     pub hits: u64,
     /// Keys not found by reading commands.

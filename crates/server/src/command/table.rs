@@ -4,7 +4,9 @@ use super::{Context, Outcome, keyspecs, units};
 use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
 use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
-use super::{connection, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions};
+use super::{
+    connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
+};
 use super::{dumps, functions, saving};
 use super::{streams, streams_groups, streams_info, streams_read};
 use std::collections::HashMap;
@@ -260,6 +262,7 @@ pub const TABLE: &[&[Command]] = &[
     sort::COMMANDS,
     scan::COMMANDS,
     hashes::COMMANDS,
+    hash_deadlines::COMMANDS,
     lists::COMMANDS,
     sets::COMMANDS,
     sorted::COMMANDS,

@@ -2,6 +2,7 @@
 //! behavior specific to this server, and for what has to hold even where no Redis is installed.
 
 mod edges;
+mod fields;
 mod hot;
 mod steps;
 mod streams;

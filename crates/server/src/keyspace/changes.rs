@@ -15,6 +15,12 @@ pub enum Change {
     Removed,
     /// The key was removed because its deadline had passed.
     Expired,
+    /// Fields of a hash were removed because their deadlines had passed.
+    FieldsExpired,
+    /// The key, a hash, was removed because the deadlines of all its fields had passed.
+    Emptied,
+    /// Fields of a hash were removed because a command gave them a deadline that had passed; comes with another change.
+    FieldsRemoved,
     /// The key was looked for and not found.
     Missed,
     /// A stream was shortened by the command that added an entry to it.

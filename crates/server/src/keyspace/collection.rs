@@ -137,7 +137,12 @@ impl DerefMut for Collection {
 impl Collection {
     /// A collection that a walk over keys has found, with the bytes behind its head.
     pub fn found(head: &Head, body: &[u8]) -> Collection {
-        Collection { head: *head, inline: head.is_inline().then(|| Inline::read(head.kind, head.form, body)) }
+        Collection { head: *head, inline: head.is_inline().then(|| Inline::read(head, body)) }
+    }
+
+    /// Elements of an inline collection and, if they are known, the changes since they were read, as [`Keyspace::put`] takes them.
+    pub(super) fn parts(&self) -> (&[u8], Option<&[u8]>) {
+        self.inline.as_ref().map_or((b"", None), |inline| (inline.body(), inline.splices()))
     }
 
     /// Bytes of the elements of an inline collection.
@@ -191,7 +196,7 @@ impl Keyspace {
     }
 
     /// The collection whose entry was read last.
-    fn found(&self, head: &Head) -> Collection {
+    pub(super) fn found(&self, head: &Head) -> Collection {
         Collection::found(head, self.entry.get(self.string_at..).unwrap_or_default())
     }
 
@@ -282,14 +287,19 @@ impl Keyspace {
     /// Turns the elements of an inline collection into engine keys.
     fn spread(&mut self, edit: &mut Edit) -> Result<()> {
         let Some(inline) = edit.head.inline.take() else { return Ok(()) };
-        let (id, deadline, kind) = (self.new_id(), edit.head.deadline, edit.head.kind);
-        edit.head.head = Head { form: Form::Elements, deadline, ..Head::collection(kind, id) };
+        let (id, deadline, kind, fields) = (self.new_id(), edit.head.deadline, edit.head.kind, edit.head.fields);
+        edit.head.head = Head { form: Form::Elements, deadline, fields, ..Head::collection(kind, id) };
         let mut elements = inline.elements();
         while let Some(element) = elements.next()? {
             match kind {
                 Kind::List => self.push(edit, Side::Right, element.name)?,
                 Kind::SortedSet => self.set_order(edit, element.name, layout::score_of(element.score()), None),
-                _ => self.set_member(edit, element.name, element.value, true),
+                _ => {
+                    self.set_member(edit, element.name, element.value, true);
+                    if element.deadline > 0 {
+                        self.move_field_deadline(id, element.name, 0, element.deadline);
+                    }
+                }
             }
         }
         Ok(())
@@ -304,7 +314,7 @@ impl Keyspace {
             Some(old) if new.is_gone() => self.erase(edit.db, edit.key, old),
             Some(_) if is_same => self.changed(edit.db, edit.key, Change::Changed),
             old => {
-                let (body, splices) = new.inline.as_ref().map_or((&b""[..], None), |inline| (inline.body(), inline.splices()));
+                let (body, splices) = new.parts();
                 self.put(edit.db, edit.key, old.as_ref(), &new.head, body, splices);
                 self.changed(edit.db, edit.key, if old.is_none() { Change::Made } else { Change::Changed });
             }

@@ -3,13 +3,14 @@
 //! The head byte has the type in its low four bits, the [`Form`] in the next three, and 0x80 if a deadline follows (unix milliseconds,
 //! little-endian). A string's body is the string.
 //!
-//! An inline collection, of form 1, has three varints: flags, of which none is defined yet (one for deadlines of fields is planned), bytes
-//! of the changes since the entry was written whole (`delta`), and the number of elements. Its body is the elements (`inline`). An ordered
-//! set of integers has a type of its own here.
+//! An inline collection, of form 1, has three varints: flags, bytes of the changes since the entry was written whole (`delta`), and the
+//! number of elements. Flag 1, which only hashes have, says that some fields have deadlines; then two more varints follow, those of
+//! [`FieldDeadlines`]. Its body is the elements (`inline`). An ordered set of integers has a type of its own here.
 //!
 //! In forms 0 and 2, a collection's body is its id and its number of elements, as varints; a list adds the index of its first item, and a
-//! stream, which is always of form 0, the fields of [`StreamHead`], as varints. A string in pieces has a type of its own here: its body is
-//! the id of its pieces and its length, as varints.
+//! stream, which is always of form 0, the fields of [`StreamHead`], as varints. Form 3 is form 2 of a hash some of whose fields have
+//! deadlines: the varints of [`FieldDeadlines`] follow. A string in pieces has a type of its own here: its body is the id of its pieces and
+//! its length, as varints.
 
 use super::entry_id::EntryId;
 use super::error::{Error, Result};
@@ -27,6 +28,11 @@ pub const LONGEST_STRING: u64 = 512 << 20;
 pub(super) const LONGEST_STORED: u64 = LONGEST_STRING + 8;
 /// Index of a list's first item when the list is created: as many indexes before as behind it.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
+
+/// Form of a hash whose fields are engine keys of their own and have deadlines.
+const WITH_DEADLINES: u8 = 3;
+/// Flag of an inline hash whose fields have deadlines.
+const HAS_DEADLINES: u64 = 1;
 
 const UNREADABLE: Error = Error::Damaged("its entry cannot be read");
 const NEWER: Error = Error::Damaged("its entry has a flag that this program does not know");
@@ -127,6 +133,28 @@ impl StreamHead {
     }
 }
 
+/// Deadlines of the fields of a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FieldDeadlines {
+    /// Number of fields that have a deadline.
+    pub count: u64,
+    /// The earliest of these deadlines, unix milliseconds; 0 if there is none.
+    pub first: u64,
+}
+
+impl FieldDeadlines {
+    fn put(self, out: &mut Vec<u8>) {
+        put_varint(out, self.count);
+        put_varint(out, self.first);
+    }
+
+    /// Reads the deadlines of some of `fields` fields.
+    fn read(from: &mut Decoder, fields: u64) -> Option<FieldDeadlines> {
+        let deadlines = FieldDeadlines { count: from.varint()?, first: from.varint()? };
+        (deadlines.first > 0 && (1..=fields).contains(&deadlines.count)).then_some(deadlines)
+    }
+}
+
 /// Everything known of a key except its elements, or the value of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
@@ -146,6 +174,8 @@ pub struct Head {
     pub(super) first: u64,
     /// Properties of a stream.
     pub stream: StreamHead,
+    /// Deadlines of the fields of a hash.
+    pub fields: FieldDeadlines,
 }
 
 impl Head {
@@ -155,7 +185,8 @@ impl Head {
 
     /// A collection without elements, of the plain form.
     pub(super) fn collection(kind: Kind, id: u64) -> Self {
-        Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, first: LIST_MIDDLE, stream: StreamHead::default() }
+        let (stream, fields) = (StreamHead::default(), FieldDeadlines::default());
+        Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, first: LIST_MIDDLE, stream, fields }
     }
 
     /// Whether the elements lie in the entry.
@@ -178,6 +209,17 @@ impl Head {
         self.count == 0 && self.kind != Kind::Stream
     }
 
+    /// Whether some fields have deadlines.
+    pub fn has_field_deadlines(&self) -> bool {
+        self.fields.count > 0
+    }
+
+    /// The earliest of the key's own deadline and the deadlines of its fields.
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        let of_fields = self.has_field_deadlines().then_some(self.fields.first);
+        self.deadline.into_iter().chain(of_fields).min()
+    }
+
     /// Encodes an entry; `body` is the value of a string, or the elements of an inline collection.
     pub(super) fn encode(&self, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(24 + body.len());
@@ -192,6 +234,7 @@ impl Head {
             Form::Plain => (self.kind as u8, 0),
             Form::Inline => (self.kind as u8, 1),
             Form::Integers => (INTEGERS, 1),
+            Form::Elements if self.has_field_deadlines() => (self.kind as u8, WITH_DEADLINES),
             Form::Elements => (self.kind as u8, 2),
         };
         out.push(kind | (form * FORM) | if self.deadline.is_some() { DEADLINE } else { 0 });
@@ -201,13 +244,19 @@ impl Head {
         if kind == Kind::String as u8 {
             out.extend_from_slice(body);
         } else if self.is_inline() {
-            put_varint(out, 0);
+            put_varint(out, if self.has_field_deadlines() { HAS_DEADLINES } else { 0 });
             put_varint(out, self.deltas);
             put_varint(out, self.count);
+            if self.has_field_deadlines() {
+                self.fields.put(out);
+            }
             out.extend_from_slice(body);
         } else {
             put_varint(out, self.id);
             put_varint(out, self.count);
+            if form == WITH_DEADLINES {
+                self.fields.put(out);
+            }
             if self.kind == Kind::List {
                 put_varint(out, self.first);
             }
@@ -226,11 +275,13 @@ impl Head {
         let mut from = Decoder::new(entry);
         let byte = from.u8()?;
         let bits = byte & (FORM - 1);
-        let form = match (byte & !DEADLINE) / FORM {
+        let number = (byte & !DEADLINE) / FORM;
+        let form = match number {
             0 => Form::Plain,
             1 if bits == INTEGERS => Form::Integers,
             1 => Form::Inline,
             2 => Form::Elements,
+            WITH_DEADLINES if bits == Kind::Hash as u8 => Form::Elements,
             _ => return None,
         };
         let kind = match bits {
@@ -247,16 +298,24 @@ impl Head {
         }
         let mut head = Head { form, deadline, ..Head::collection(kind, 0) };
         if head.is_inline() {
-            if from.varint()? != 0 {
-                return Some(Err(NEWER));
-            }
+            let has_deadlines = match from.varint()? {
+                0 => false,
+                HAS_DEADLINES if kind == Kind::Hash => true,
+                _ => return Some(Err(NEWER)),
+            };
             (head.deltas, head.count) = (from.varint()?, from.varint()?);
+            if has_deadlines {
+                head.fields = FieldDeadlines::read(&mut from, head.count)?;
+            }
             // An element takes a byte at least.
             return (head.count <= from.rest().len() as u64).then(|| Ok((head, entry.len() - from.rest().len())));
         }
         (head.id, head.count) = (from.varint()?, from.varint()?);
         if kind == Kind::String && (head.id == 0 || head.count > LONGEST_STORED) {
             return None;
+        }
+        if number == WITH_DEADLINES {
+            head.fields = FieldDeadlines::read(&mut from, head.count)?;
         }
         if kind == Kind::List {
             head.first = from.varint()?;
@@ -290,6 +349,10 @@ mod tests {
         let integers = Head { form: Form::Integers, count: 1, ..Head::collection(Kind::Set, 0) };
         assert_eq!(integers.encode(b"\x017"), b"\x17\0\0\x01\x017");
         assert_eq!(Head { form: Form::Elements, ..set }.encode(b""), b"\x22\xac\x02\x03");
+        let fields = FieldDeadlines { count: 1, first: 300 };
+        assert_eq!(Head { fields, ..inline }.encode(b"x"), b"\x94\x01\0\0\0\0\0\0\0\x01\xac\x02\x02\x01\xac\x02x");
+        let hash = Head { form: Form::Elements, count: 3, fields, ..Head::collection(Kind::Hash, 7) };
+        assert_eq!(hash.encode(b""), b"\x34\x07\x03\x01\xac\x02");
         assert_eq!(stream.encode(b""), b"\x05\x01\x02\x01\0\xac\x02\x02\x03\x04\x09");
     }
 
@@ -313,14 +376,33 @@ mod tests {
             let bytes = head.encode(b"abc");
             assert_eq!(Head::decode(&bytes).unwrap(), (head, bytes.len() - 3));
         }
+        for (form, id) in [(Form::Inline, 0), (Form::Elements, 9)] {
+            let good = FieldDeadlines { count: 2, first: 1 << 41 };
+            let head = Head { form, count: 2, fields: good, ..Head::collection(Kind::Hash, id) };
+            let body = &b"abc"[..if id == 0 { 3 } else { 0 }];
+            let bytes = head.encode(body);
+            assert_eq!(Head::decode(&bytes).unwrap(), (head, bytes.len() - body.len()));
+            for end in 0..bytes.len() - body.len() {
+                assert!(Head::decode(&bytes[..end]).is_err(), "{head:?} cut at {end}");
+            }
+            // More of them than fields, and none that is the first.
+            for fields in [FieldDeadlines { count: 3, ..good }, FieldDeadlines { first: 0, ..good }] {
+                assert!(Head::decode(&Head { fields, ..head }.encode(body)).is_err(), "{fields:?}");
+            }
+        }
         let bytes = Head::string(Some(4)).encode(b"value");
         assert_eq!(Head::decode(&bytes).unwrap(), (Head::string(Some(4)), 9));
         // An unknown type or form, a string or a stream of another form, an inline collection with fewer bytes than elements.
-        for wrong in [&b""[..], b"\x0f", b"\x32\x01\x01", b"\x10x", b"\x15\0\0\0", b"\x80\0\0\0", b"\x07\x01\x01", b"\x12\0\0\x02x"] {
+        for wrong in
+            [&b""[..], b"\x0f", b"\x32\x01\x01", b"\x10x", b"\x15\0\0\0", b"\x80\0\0\0", b"\x07\x01\x01", b"\x12\0\0\x02x", b"\x42\x01\x01"]
+        {
             assert!(Head::decode(wrong).is_err(), "{wrong:?}");
         }
-        let newer = Head::decode(b"\x12\x01\0\x01\x01x").unwrap_err();
-        assert!(newer.to_string().contains("a flag that this program does not know"), "{newer}");
+        // A flag that only hashes have, and one that nothing has.
+        for flags in [&b"\x12\x01\0\x01\x01x"[..], b"\x14\x02\0\x01\x01x"] {
+            let newer = Head::decode(flags).unwrap_err();
+            assert!(newer.to_string().contains("a flag that this program does not know"), "{newer}");
+        }
         // A string longer than any, and one of no pieces.
         for (id, count) in [(1, LONGEST_STORED + 1), (0, 1)] {
             let mut wrong = vec![PIECES];

@@ -33,7 +33,8 @@ impl Keyspace {
             // Members are stored twice: by name and by score.
             Kind::SortedSet => head.count.saturating_mul(2),
             Kind::String => head.count.div_ceil(layout::PIECE as u64),
-            _ => head.count,
+            // A deadline of a field has two engine keys.
+            _ => head.count.saturating_add(head.fields.count.saturating_mul(2)),
         };
         let all = u128::from(bytes) * u128::from(elements.max(seen)) / u128::from(seen.max(1));
         Ok(Some(own.saturating_add(u64::try_from(all).unwrap_or(u64::MAX))))

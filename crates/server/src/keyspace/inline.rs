@@ -4,14 +4,17 @@
 //! score, 8 bytes, as in [`layout::score_order`](super::layout::score_order). The order is Redis's: fields of a hash, members of a set and
 //! items of a list in order of addition, members of a sorted set by score and name, and a set of integers ascending.
 //!
+//! In a hash some of whose fields have deadlines, each field also has its deadline as a varint, 0 for none. The order is Redis's here, too:
+//! fields with deadlines first, by deadline, then those without.
+//!
 //! Bytes from the medium may be damaged: each element is checked as it is read.
 
 use super::delta::{DELTAS_FROM, put_splice};
-use super::entry::{Form, Kind};
+use super::entry::{Form, Head, Kind};
 use super::error::{Error, Result};
 use super::lists::Side;
 use super::turn::Visit;
-use sinterdb::internal::coding::{Decoder, put_bytes, varint_len};
+use sinterdb::internal::coding::{Decoder, put_bytes, put_varint, varint_len};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -27,6 +30,8 @@ pub(super) struct Element<'b> {
     pub name: &'b [u8],
     /// Value or score; empty except in hashes and sorted sets.
     pub value: &'b [u8],
+    /// Deadline of a field, unix milliseconds; 0: none.
+    pub deadline: u64,
 }
 
 impl Element<'_> {
@@ -43,6 +48,7 @@ impl Element<'_> {
 #[derive(Debug)]
 pub(super) struct Elements<'b> {
     kind: Kind,
+    has_deadlines: bool,
     length: usize,
     from: Decoder<'b>,
 }
@@ -61,7 +67,8 @@ impl<'b> Elements<'b> {
             Kind::SortedSet => self.from.bytes(SCORE)?,
             _ => b"",
         };
-        Some(Element { at, end: self.length - self.from.rest().len(), name, value })
+        let deadline = if self.has_deadlines { self.from.varint()? } else { 0 };
+        Some(Element { at, end: self.length - self.from.rest().len(), name, value, deadline })
     }
 }
 
@@ -94,6 +101,8 @@ pub fn sort_integers<N: AsRef<[u8]>>(names: &mut [N]) {
 pub(super) struct Inline {
     kind: Kind,
     is_ascending: bool,
+    /// Each field has its deadline behind its value.
+    has_deadlines: bool,
     body: Vec<u8>,
     is_changed: bool,
     /// Changes since the elements were read ([`put_splice`]); `None`: writing all elements takes less.
@@ -103,13 +112,14 @@ pub(super) struct Inline {
 impl Inline {
     /// A collection without elements.
     pub fn new(kind: Kind, form: Form) -> Inline {
-        Inline { kind, is_ascending: form == Form::Integers, body: Vec::new(), is_changed: false, splices: None }
+        let is_ascending = form == Form::Integers;
+        Inline { kind, is_ascending, has_deadlines: false, body: Vec::new(), is_changed: false, splices: None }
     }
 
     /// A collection with the elements of an [`Inline::body`].
-    pub fn read(kind: Kind, form: Form, body: &[u8]) -> Inline {
+    pub fn read(head: &Head, body: &[u8]) -> Inline {
         let splices = (body.len() >= DELTAS_FROM).then(Vec::new);
-        Inline { body: body.to_vec(), splices, ..Inline::new(kind, form) }
+        Inline { body: body.to_vec(), splices, has_deadlines: head.has_field_deadlines(), ..Inline::new(head.kind, head.form) }
     }
 
     /// The encoded elements.
@@ -143,7 +153,7 @@ impl Inline {
     }
 
     pub fn elements(&self) -> Elements<'_> {
-        Elements { kind: self.kind, length: self.body.len(), from: Decoder::new(&self.body) }
+        Elements { kind: self.kind, has_deadlines: self.has_deadlines, length: self.body.len(), from: Decoder::new(&self.body) }
     }
 
     /// Shows `visit` the elements in order until it breaks.
@@ -278,27 +288,112 @@ impl Inline {
 
     /// Encodes an element.
     fn element(&self, name: &[u8], value: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(2 * varint_len(u64::MAX) + name.len() + value.len());
+        self.field(name, value, 0)
+    }
+
+    /// Encodes an element with its deadline.
+    fn field(&self, name: &[u8], value: &[u8], deadline: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(3 * varint_len(u64::MAX) + name.len() + value.len());
         put_bytes(&mut out, name);
         match self.kind {
             Kind::Hash => put_bytes(&mut out, value),
             _ => out.extend_from_slice(value),
         }
+        if self.has_deadlines {
+            put_varint(&mut out, deadline);
+        }
         out
     }
 
-    /// Adds a member, or a field with its value, or changes the value of a field, which keeps its position; false: it existed. `None`: it
-    /// does not exist, and `may_add` is false.
+    /// Adds a member, or a field with its value, or changes the value of a field, which keeps its position and its deadline; false: it
+    /// existed. `None`: it does not exist, and `may_add` is false.
     pub fn set(&mut self, name: &[u8], value: &[u8], may_add: bool) -> Result<Option<bool>> {
-        let (range, is_new) = match self.spot(name)? {
+        let (range, is_new, deadline) = match self.spot(name)? {
             Spot::Here(element) if element.value == value => return Ok(Some(false)),
-            Spot::Here(element) => (element.range(), false),
-            Spot::Behind(at) if may_add => (at..at, true),
+            Spot::Here(element) => (element.range(), false, element.deadline),
+            Spot::Behind(at) if may_add => (at..at, true, 0),
             Spot::Behind(_) => return Ok(None),
         };
-        let new = self.element(name, value);
+        let new = self.field(name, value, deadline);
         self.splice(range, &new);
         Ok(Some(is_new))
+    }
+
+    /// Deadline of a field, 0 if it has none; `None`: there is no such field.
+    pub fn deadline(&self, name: &[u8]) -> Result<Option<u64>> {
+        Ok(self.find(name)?.map(|element| element.deadline))
+    }
+
+    /// The earliest deadline of a field; 0: no field has one.
+    pub fn first_deadline(&self) -> Result<u64> {
+        Ok(self.elements().next()?.map_or(0, |first| first.deadline))
+    }
+
+    /// Sets the deadline of a field (0: none), and moves the field to where it belongs by that; returns the old deadline. `None`: there is
+    /// no such field.
+    pub fn set_deadline(&mut self, name: &[u8], deadline: u64) -> Result<Option<u64>> {
+        if !self.has_deadlines {
+            let is_there = self.find(name)?.is_some();
+            if !is_there || deadline == 0 {
+                return Ok(is_there.then_some(0));
+            }
+            self.write_deadlines(true)?;
+        }
+        let (mut found, mut target) = (None, self.body.len());
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            if element.name == name {
+                found = Some((element.range(), element.deadline, self.field(name, element.value, deadline)));
+            } else if deadline > 0 && target == self.body.len() && (element.deadline == 0 || element.deadline > deadline) {
+                target = element.at;
+            }
+        }
+        let Some((range, old, new)) = found else { return Ok(None) };
+        if old == deadline {
+            return Ok(Some(old));
+        }
+        if target == range.end {
+            self.splice(range, &new);
+        } else if target < range.start {
+            self.splice(range, b"");
+            self.splice(target..target, &new);
+        } else {
+            self.splice(target..target, &new);
+            self.splice(range, b"");
+        }
+        Ok(Some(old))
+    }
+
+    /// Removes the first fields whose deadline is before a time, at most so many; returns their names.
+    pub fn remove_due(&mut self, now: u64, most: usize) -> Result<Vec<Vec<u8>>> {
+        let (mut names, mut end) = (Vec::new(), 0);
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            if names.len() == most || element.deadline == 0 || element.deadline >= now {
+                break;
+            }
+            names.push(element.name.to_vec());
+            end = element.end;
+        }
+        if end > 0 {
+            self.splice(0..end, b"");
+        }
+        Ok(names)
+    }
+
+    /// Writes all fields anew, with deadlines behind their values or, if no field has one, without.
+    pub fn write_deadlines(&mut self, has_deadlines: bool) -> Result<()> {
+        let mut body = Vec::with_capacity(self.body.len());
+        let mut elements = self.elements();
+        while let Some(element) = elements.next()? {
+            put_bytes(&mut body, element.name);
+            put_bytes(&mut body, element.value);
+            if has_deadlines {
+                put_varint(&mut body, element.deadline);
+            }
+        }
+        (self.body, self.has_deadlines, self.is_changed, self.splices) = (body, has_deadlines, true, None);
+        Ok(())
     }
 
     /// Removes the element of this name; false: there is none.
@@ -429,7 +524,7 @@ impl Inline {
 #[cfg(test)]
 mod tests {
     use super::super::delta::Deltas;
-    use super::super::entry::Head;
+    use super::super::entry::FieldDeadlines;
     use super::*;
     use crate::testing::Random;
     use sinterdb::operator::MergeOperator;
@@ -563,7 +658,7 @@ mod tests {
                 assert!(inline.is_changed() || inline.body() == before);
                 check_splices(&inline, &before);
                 kept += u32::from(inline.is_changed() && inline.splices().is_some());
-                inline = Inline::read(kind, form, inline.body());
+                inline = Inline::read(&Head { form, ..Head::collection(kind, 0) }, inline.body());
                 let (from, to) = (random.below(model.len() + 1), random.below(model.len() + 2));
                 for backward in [false, true] {
                     let mut walked = Vec::new();
@@ -623,7 +718,9 @@ mod tests {
         let mut wrong = 0;
         for round in 0..20_000 {
             let kind = [Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List][round % 4];
-            let mut inline = Inline::read(kind, Form::Inline, &random.bytes(40, b"\0\x01\x02\x09a\xff"));
+            let fields = FieldDeadlines { count: (round / 4 % 2) as u64 * u64::from(kind == Kind::Hash), first: 1 };
+            let head = Head { form: Form::Inline, fields, ..Head::collection(kind, 0) };
+            let mut inline = Inline::read(&head, &random.bytes(40, b"\0\x01\x02\x09a\xff"));
             wrong += u32::from(inline.all().is_err());
             let name = random.bytes(3, b"\0a");
             for n in 0..3 {
@@ -633,6 +730,7 @@ mod tests {
                     Kind::List => {
                         inline.pop(Side::Right, n, 3).map(drop).and(inline.trim(n, 2)).and(inline.remove_items(&name, 1, true).map(drop))
                     }
+                    Kind::Hash if n == 1 => inline.set_deadline(&name, 9).map(drop).and(inline.remove_due(5, 2).map(drop)),
                     _ => inline.set(&name, b"", true).map(drop).and(inline.remove(&name).map(drop)),
                 };
             }

@@ -32,12 +32,22 @@ impl Keyspace {
         if self.has_ended(&head) {
             self.delete_elements(&head);
             self.forget(db, key, &head, Change::Expired);
+            self.expired.keys += 1;
             self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         }
+        if self.has_due_fields(&head) {
+            self.expire_fields(db, key, &head, usize::MAX)?;
+            self.look_up(db, key)?;
+            if self.known.head.is_none() {
+                self.lookups.misses += 1;
+                self.note(db, key, Change::Missed);
+                return Ok(None);
+            }
+        }
         self.lookups.hits += 1;
-        Ok(Some(head))
+        Ok(self.known.head)
     }
 
     /// Hints that these keys, at most [`EXPECTED_MAX`], will be looked up next, one by one, so that their cache misses overlap.
@@ -222,7 +232,7 @@ impl Keyspace {
                 self.turn.put(Room::Elements, layout::exists_key(new.id), Vec::new());
             }
         }
-        self.move_deadline(db, key, old.and_then(|old| old.deadline), new.deadline);
+        self.move_deadline(db, key, old, Some(new));
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
         let mut new = Head { deltas: 0, ..*new };
@@ -245,15 +255,15 @@ impl Keyspace {
     }
 
     /// Removes a key, but not the elements of its value.
-    fn forget(&mut self, db: usize, key: &[u8], old: &Head, why: Change) {
+    pub(super) fn forget(&mut self, db: usize, key: &[u8], old: &Head, why: Change) {
         self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
-        self.move_deadline(db, key, old.deadline, None);
+        self.move_deadline(db, key, Some(old), None);
         self.turn.delete(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key));
         self.changed(db, key, why);
     }
 
     /// Deletes the elements or pieces of a value; compactions remove them. Id 0 has none.
-    fn delete_elements(&mut self, of: &Head) {
+    pub(super) fn delete_elements(&mut self, of: &Head) {
         if of.id == 0 {
             return;
         }
@@ -265,17 +275,22 @@ impl Keyspace {
         self.deleted.push(of.id);
     }
 
-    fn move_deadline(&mut self, db: usize, key: &[u8], old: Option<u64>, new: Option<u64>) {
+    /// Counts a key among those with deadlines, and writes its entry among the deadlines; `None`: there is no key.
+    fn move_deadline(&mut self, db: usize, key: &[u8], old: Option<&Head>, new: Option<&Head>) {
+        let count = |counter: &mut u64, has: fn(&Head) -> bool| {
+            *counter = (*counter + u64::from(new.is_some_and(has))).saturating_sub(u64::from(old.is_some_and(has)));
+        };
+        count(&mut self.counters.deadlines[db], |head| head.deadline.is_some());
+        count(&mut self.counters.expiring[db], Head::has_field_deadlines);
+        let (old, new) = (old.and_then(Head::next_deadline), new.and_then(Head::next_deadline));
         if old == new {
             return;
         }
         let place = self.counters.places.of(db);
         if let Some(old) = old {
-            self.counters.deadlines[db] = self.counters.deadlines[db].saturating_sub(1);
             self.turn.delete(Room::Keys, layout::expiry_key(old, place, key));
         }
         if let Some(new) = new {
-            self.counters.deadlines[db] += 1;
             self.first_due = self.first_due.min(new);
             self.turn.put(Room::Keys, layout::expiry_key(new, place, key), Vec::new());
         }
@@ -305,6 +320,7 @@ impl Keyspace {
         self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
         self.counters.keys[db] = 0;
         self.counters.deadlines[db] = 0;
+        self.counters.expiring[db] = 0;
         Ok(())
     }
 
@@ -317,6 +333,7 @@ impl Keyspace {
         self.clear_elements();
         self.counters.keys = [0; DATABASES];
         self.counters.deadlines = [0; DATABASES];
+        self.counters.expiring = [0; DATABASES];
         Ok(())
     }
 
@@ -348,34 +365,51 @@ impl Keyspace {
             next = [last, &b"\0"[..]].concat();
             for (place, head) in &chunk {
                 self.delete_elements(head);
-                if let (Some(deadline), Some((_, key))) = (head.deadline, layout::split_entry_key(place)) {
+                if let (Some(deadline), Some((_, key))) = (head.next_deadline(), layout::split_entry_key(place)) {
                     self.turn.delete(Room::Keys, layout::expiry_key(deadline, place_of, key));
                 }
             }
         }
     }
 
-    /// Removes at most `most` keys whose deadline has passed, and returns the number of deadlines dealt with. Fewer than `most`: no more
-    /// are due.
+    /// Removes at most `most` keys and fields of hashes whose deadline has passed, and returns the number of deadlines dealt with. Fewer
+    /// than `most`: no more are due.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
         // Most of the time nothing is due. A look reads everything before the first deadline in a table, which may be a huge value.
         let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.first_due) else { return Ok(0) };
         let due = self.chunk(Room::Keys, &self.generation().deadlines_within(self.first_due, before), Direction::Forward, most)?;
+        let (mut dealt, mut last) = (0, self.first_due);
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
-            let db = self.counters.places.database(of);
-            // Finding a key whose deadline has passed removes the key and its deadline.
-            let found = self.find(db, key)?;
-            if found.is_some_and(|head| head.deadline != Some(deadline)) {
-                self.turn.delete(Room::Keys, place.clone());
+            dealt += self.remove_ended(self.counters.places.database(of), key, (deadline, place), most - dealt)?;
+            last = deadline;
+            if dealt >= most {
+                break;
             }
         }
-        match due.last().and_then(|(place, _)| layout::split_expiry_key(place)) {
-            // All deadlines before the last one are removed, and need not be walked over again.
-            Some((last, ..)) if due.len() >= most => self.first_due = last,
-            _ => self.first_due = self.first_deadline(self.now)?,
+        // All deadlines before the last one are removed, and need not be walked over again.
+        self.first_due = if dealt >= most { last } else { self.first_deadline(self.now)? };
+        Ok(dealt)
+    }
+
+    /// Deals with a deadline that has passed, and removes at most `most` fields for it; returns how many deadlines were dealt with.
+    fn remove_ended(&mut self, db: usize, key: &[u8], (deadline, place): (u64, &[u8]), most: usize) -> Result<usize> {
+        self.look_up(db, key)?;
+        let mut removed = 1;
+        if let Some(head) = self.known.head.filter(|head| !self.has_ended(head) && self.has_due_fields(head)) {
+            removed = self.expire_fields(db, key, &head, most)?.max(1);
+            self.look_up(db, key)?;
+            if removed >= most && self.known.head.is_some_and(|head| self.has_due_fields(&head)) {
+                // The others come next time.
+                return Ok(removed);
+            }
         }
-        Ok(due.len())
+        // Finding a key whose deadline has passed removes the key and its deadline.
+        let found = self.find(db, key)?;
+        if found.is_some_and(|head| head.next_deadline() != Some(deadline)) {
+            self.turn.delete(Room::Keys, place);
+        }
+        Ok(removed)
     }
 
     /// The first deadline from a time on; the largest possible time if there is none.
@@ -468,6 +502,7 @@ impl Keyspace {
         self.counters.places.swap(a, b);
         self.counters.keys.swap(a, b);
         self.counters.deadlines.swap(a, b);
+        self.counters.expiring.swap(a, b);
         self.put_counters();
         Ok(())
     }

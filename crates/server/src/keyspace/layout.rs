@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! database 0x00..0x1f | hash of the key, 7 bytes | key      what the key holds: `entry`
-//! 0x20 or 0x21 | deadline, 8 bytes | database | key         nothing; which keys end when
+//! 0x20 or 0x21 | deadline, 8 bytes | database | key         nothing; which keys, or fields of which hashes, end when
 //! 0x30 | name                                               settings of the keyspace
 //! ```
 //!
@@ -33,6 +33,10 @@
 //!   * Kind 3, `number of a consumer, 6 bytes | entry id`: the same entry among those of its consumer; no value.
 //! * Part 7, `number, 4 bytes`: a piece of a string: [`PIECE`] bytes of it from its number times as many on, without zeros at the end. One
 //!   that is not there is zeros.
+//! * Part 8, `deadline, 8 bytes | field`: a field of a hash that has a deadline (unix milliseconds), in the order of deadlines; no value.
+//! * Part 9, `hash of the field, 7 bytes | field`: the deadline of the field, 8 bytes.
+//!
+//! A key has at most one entry among the deadlines of family `default`: the earliest of its own deadline and those of its fields.
 //!
 //! Numbers of groups and consumers come from the source of the ids of collections, so none is used again: the entries of a group are one
 //! range, and a new group or consumer with an old name finds nothing of the old one.
@@ -76,6 +80,8 @@ const ENTRY: u8 = 4;
 const GROUP: u8 = 5;
 const GROUPED: u8 = 6;
 const PIECE_OF_STRING: u8 = 7;
+const DUE: u8 = 8;
+const FIELD_DEADLINE: u8 = 9;
 
 /// Kinds of entries of a group of a stream.
 const CONSUMER_NAME: u8 = 0;
@@ -355,9 +361,45 @@ pub(super) fn member_key(id: u64, seed: u64, member: &[u8]) -> Vec<u8> {
 
 /// A [`member_key`] for a member whose hash is known.
 pub(super) fn hashed_key(id: u64, hash: u64, member: &[u8]) -> Vec<u8> {
-    let mut out = part(id, MEMBER, HASH + member.len());
+    hashed_part(id, MEMBER, hash, member)
+}
+
+fn hashed_part(id: u64, of: u8, hash: u64, member: &[u8]) -> Vec<u8> {
+    let mut out = part(id, of, HASH + member.len());
     put_hash(&mut out, hash);
     out.extend_from_slice(member);
+    out
+}
+
+/// Engine key of the deadline of a field.
+pub(super) fn field_deadline_key(id: u64, seed: u64, field: &[u8]) -> Vec<u8> {
+    hashed_part(id, FIELD_DEADLINE, hash(seed, field), field)
+}
+
+/// Engine key of a field in the order of deadlines.
+pub(super) fn due_key(id: u64, deadline: u64, field: &[u8]) -> Vec<u8> {
+    numbered_part(id, DUE, deadline, field)
+}
+
+/// Deadline and name of a [`due_key`].
+pub(super) fn split_due_key(element: &[u8]) -> Option<(u64, &[u8])> {
+    split_score_key(element)
+}
+
+/// The fields of a hash whose deadline is at or behind a time and before another.
+pub(super) fn dues(id: u64, from: u64, to: u64) -> Bounds {
+    (due_key(id, from, b""), due_key(id, to, b""))
+}
+
+/// All fields of a hash that have a deadline, from a deadline on.
+pub(super) fn all_dues(id: u64, from: u64) -> Bounds {
+    (due_key(id, from, b""), part(id, DUE + 1, 0))
+}
+
+fn numbered_part(id: u64, of: u8, number: u64, name: &[u8]) -> Vec<u8> {
+    let mut out = part(id, of, 8 + name.len());
+    out.extend_from_slice(&number.to_be_bytes());
+    out.extend_from_slice(name);
     out
 }
 
@@ -423,10 +465,7 @@ pub(super) fn score_of(order: u64) -> f64 {
 
 /// Engine key of a member of a sorted set in the order of scores.
 pub(super) fn score_key(id: u64, score: u64, member: &[u8]) -> Vec<u8> {
-    let mut out = part(id, SCORE, 8 + member.len());
-    out.extend_from_slice(&score.to_be_bytes());
-    out.extend_from_slice(member);
-    out
+    numbered_part(id, SCORE, score, member)
 }
 
 /// Score order and member of a [`score_key`].
@@ -622,6 +661,22 @@ mod tests {
             let (from, to) = scores(0x00ff_ffff);
             let score = score_key(0x00ff_ffff, u64::MAX, name);
             assert!(from <= score && score < to);
+            let due = due_key(ID_MAX - 1, 42, name);
+            assert_eq!((split_due_key(&due), owner(&due)), (Some((42, name)), Some((ID_MAX - 1, false))));
+            for (bounds, is_inside) in [
+                (dues(ID_MAX - 1, 42, 43), true),
+                (dues(ID_MAX - 1, 0, 42), false),
+                (dues(ID_MAX - 1, 43, u64::MAX), false),
+                (all_dues(ID_MAX - 1, 42), true),
+                (all_dues(ID_MAX - 1, 43), false),
+                (elements(ID_MAX - 1), true),
+                (members(ID_MAX - 1, 0), false),
+            ] {
+                assert_eq!(bounds.0 <= due && due < bounds.1, is_inside, "{bounds:?}");
+            }
+            let deadline = field_deadline_key(ID_MAX - 1, 7, name);
+            assert!(split_member_key(&deadline) == Some((hash(7, name), name)) && deadline >= all_dues(ID_MAX - 1, 0).1);
+            assert!(elements(ID_MAX - 1).0 <= deadline && deadline < elements(ID_MAX - 1).1);
         }
         assert_eq!(owner(&exists_key(3)), Some((3, true)));
         let (from, to) = Generation(0).deadlines_within(0, u64::MAX);

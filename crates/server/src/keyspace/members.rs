@@ -60,8 +60,17 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Sets a field; false: it was there and has another value now.
+    /// Sets a field, which has no deadline then; false: it was there and has another value now.
     pub fn set_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8]) -> Result<bool> {
+        layout::check_member(field)?;
+        if edit.head.has_field_deadlines() {
+            self.set_field_deadline(edit, field, None)?;
+        }
+        self.change_field(edit, field, value)
+    }
+
+    /// Sets a field, which keeps its deadline; false: it was there and has another value now.
+    pub fn change_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8]) -> Result<bool> {
         layout::check_member(field)?;
         if let Some(is_new) = self.put_inline(edit, field, value)? {
             return Ok(is_new);
@@ -84,13 +93,19 @@ impl Keyspace {
     /// Removes a member or field; false: there was none.
     pub fn remove_member(&mut self, edit: &mut Edit, member: &[u8]) -> Result<bool> {
         layout::check_member(member)?;
+        let has_deadlines = edit.head.has_field_deadlines();
         if let Some(inline) = &mut edit.head.inline {
+            let deadline = if has_deadlines { inline.deadline(member)?.unwrap_or(0) } else { 0 };
             let is_gone = inline.remove(member)?;
             edit.head.count = edit.head.count.saturating_sub(u64::from(is_gone));
+            self.count_field_deadline(edit, deadline, 0)?;
             return Ok(is_gone);
         }
         if !self.has_member(&edit.head, member)? {
             return Ok(false);
+        }
+        if has_deadlines {
+            self.set_field_deadline(edit, member, None)?;
         }
         self.delete_member(edit, member);
         Ok(true)

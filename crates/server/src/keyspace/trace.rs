@@ -14,6 +14,8 @@ use super::{GroupEdit, Keyspace};
 pub enum Trace {
     /// A key was removed because its deadline had passed: database and name.
     Expired(usize, Vec<u8>),
+    /// Fields of a hash were removed because their deadlines had passed: database, key, and fields. The hash has others left.
+    Fields(usize, Vec<u8>, Vec<Vec<u8>>),
     /// A key was made, changed or removed.
     Key(usize, Vec<u8>),
     /// A group of a stream was changed.
@@ -62,10 +64,10 @@ impl Keyspace {
     pub(super) fn trace_key(&mut self, db: usize, key: &[u8], change: Change) {
         let Some(traces) = &mut self.traces else { return };
         match change {
-            Change::Expired => traces.push(Trace::Expired(db, key.to_vec())),
+            Change::Expired | Change::Emptied => traces.push(Trace::Expired(db, key.to_vec())),
             Change::Made | Change::Changed | Change::Removed => traces.push(Trace::Key(db, key.to_vec())),
             // These changes come with another one, or change nothing.
-            Change::Missed | Change::Trimmed | Change::ConsumerMade => {}
+            Change::FieldsExpired | Change::FieldsRemoved | Change::Missed | Change::Trimmed | Change::ConsumerMade => {}
         }
     }
 

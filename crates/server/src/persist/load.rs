@@ -47,7 +47,7 @@ pub type Visit<'a> = dyn FnMut(Element<'_>) -> Result<(), Error> + 'a;
 pub fn check(element: &Element) -> Result<(), Error> {
     match element {
         Element::Stream(element) => streams::check(element),
-        Element::Member(name) | Element::Scored(name, _) | Element::Field(name, _) => Ok(keyspace::check_member(name)?),
+        Element::Member(name) | Element::Scored(name, _) | Element::Field(name, ..) => Ok(keyspace::check_member(name)?),
         Element::Text(_) | Element::Item(_) => Ok(()),
     }
 }
@@ -104,7 +104,13 @@ impl Target<'_> {
             Element::Item(text) => self.keyspace.push(edit, Side::Right, text).map(|()| true)?,
             Element::Member(member) => self.keyspace.add_member(edit, member)?,
             Element::Scored(member, score) => self.keyspace.set_score(edit, member, score)?.is_none(),
-            Element::Field(field, value) => self.keyspace.set_field(edit, field, value)?,
+            Element::Field(field, value, deadline) => {
+                let is_new = self.keyspace.set_field(edit, field, value)?;
+                if is_new && deadline.is_some() {
+                    self.keyspace.set_field_deadline(edit, field, deadline)?;
+                }
+                is_new
+            }
             Element::Stream(element) => self.stream.put(self.keyspace, edit, &element).map(|()| true)?,
             Element::Text(_) => true,
         };

@@ -70,6 +70,8 @@ fn kind_of(head: &Head, version: Version) -> u8 {
         Kind::List => kind::LIST,
         Kind::Set => kind::SET,
         Kind::SortedSet => kind::SORTED_SET,
+        Kind::Hash if head.has_field_deadlines() && version == Version::Eighty => kind::HASH_VALKEY,
+        Kind::Hash if head.has_field_deadlines() => kind::HASH_DEADLINES,
         Kind::Hash => kind::HASH,
         Kind::Stream => stream_kind(version),
     }
@@ -83,6 +85,10 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
         Kind::Stream => return streams::write(out, version, keyspace, head),
         Kind::List | Kind::Set | Kind::SortedSet | Kind::Hash => {}
     }
+    let kind = kind_of(head, version);
+    if kind == kind::HASH_DEADLINES {
+        out.time(head.fields.first)?;
+    }
     out.length(head.count)?;
     let mut steps = Steps::default();
     let head = &Collection::found(head, body);
@@ -90,6 +96,8 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
         Kind::String | Kind::Stream => {}
         Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,
         Kind::Set => keyspace.walk_members(head, &mut |member, _| steps.step(out.string(member)))?,
+        Kind::Hash if head.has_field_deadlines() => keyspace
+            .walk_fields(head, &mut |field, value, deadline| steps.step(out.field(kind, (field, value), deadline, head.fields.first)))?,
         Kind::Hash => keyspace.walk_members(head, &mut |field, value| {
             let written = out.string(field).and_then(|()| out.string(value));
             steps.step(written)
@@ -141,13 +149,17 @@ impl Write for Bounded {
 }
 
 /// Value of a key as `DUMP` gives it; `body` is the part of its entry behind the head. Streams are written in version 10, as version 9
-/// cannot hold all their properties; all else in version 9.
+/// cannot hold all their properties, and hashes whose fields have deadlines in version 12; all else in version 9.
 ///
 /// # Errors
 /// The value would be longer than a string may be; errors of the keyspace.
 pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Output::new(Bounded::default());
-    let version = if head.kind == Kind::Stream { Version::Ten } else { Version::Nine };
+    let version = match head.kind {
+        Kind::Stream => Version::Ten,
+        _ if head.has_field_deadlines() => Version::Twelve,
+        _ => Version::Nine,
+    };
     out.kind(kind_of(head, version))?;
     write_value(&mut out, version, keyspace, head, body)?;
     Ok(out.end_of_value(version)?.0)
@@ -203,10 +215,12 @@ impl LongDump {
     }
 }
 
-/// Writes all keys whose deadline has not passed; returns their number.
+/// Writes all keys whose deadline has not passed; returns their number. Deadlines of fields need version 12 at least.
 fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, Error> {
     let keyspace = image.keyspace();
-    out.head(contents.version)?;
+    let has_field_deadlines = (0..DATABASES).any(|db| keyspace.expiring(db) > 0);
+    let version = if has_field_deadlines { contents.version.max(Version::Twelve) } else { contents.version };
+    out.head(version)?;
     out.aux("sinterdb-ver", env!("CARGO_PKG_VERSION"))?;
     out.aux("redis-bits", "64")?;
     out.aux("ctime", &(keyspace.now() / 1000).to_string())?;
@@ -218,8 +232,8 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
         let mut failed = None;
         keyspace.walk_keys(db, &mut |key, head, body| {
-            let written = out.key(kind_of(head, contents.version), key, head.deadline).map_err(Error::from);
-            match written.and_then(|()| write_value(out, contents.version, keyspace, head, body)) {
+            let written = out.key(kind_of(head, version), key, head.deadline).map_err(Error::from);
+            match written.and_then(|()| write_value(out, version, keyspace, head, body)) {
                 Ok(()) => keys += 1,
                 Err(error) => failed = Some(error),
             }

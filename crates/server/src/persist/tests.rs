@@ -20,7 +20,7 @@ fn dumped(keyspace: &mut Keyspace) -> Vec<u8> {
     let head = keyspace.find(KEY.0, KEY.1).unwrap().unwrap();
     let body = keyspace.body(&head).unwrap();
     let payload = dump(keyspace, &head, &body).unwrap();
-    open_value(&payload).unwrap().to_vec()
+    open_value(&payload).unwrap().0.to_vec()
 }
 
 /// A stream with two groups, in the dump's bytes.
@@ -106,7 +106,7 @@ fn groups(groups: &[Parts]) -> Vec<u8> {
             owned.iter().for_each(|ms| out.stream_owned(id(*ms)).unwrap());
         }
     }
-    open_value(&out.end_of_value(Version::Nine).unwrap()).unwrap().to_vec()
+    open_value(&out.end_of_value(Version::Nine).unwrap()).unwrap().0.to_vec()
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_small_value_that_stands_for_a_large_one() {
     let state = StreamState { length: count, last: StreamId { ms: count, seq: 0 }, ..StreamState::default() };
     out.stream_state(Version::Nine, &state).unwrap();
     out.length(0).unwrap();
-    let value = open_value(&out.end_of_value(Version::Nine).unwrap()).unwrap().to_vec();
+    let value = open_value(&out.end_of_value(Version::Nine).unwrap()).unwrap().0.to_vec();
     assert!(value.len() < 10 << 20, "{} bytes", value.len());
     let mut keyspace = fresh();
     assert!(matches!(restore(&mut keyspace, &value), Err(LoadError::TooLarge)));

@@ -1,12 +1,12 @@
 //! Writing: the encodings that every Redis since 5.0 reads.
 
 use super::input::Input;
-use super::{crc64, opcode};
+use super::{crc64, is_known, kind, opcode};
 use crate::number::parse_integer;
 use std::io::{self, Write};
 
 /// The version that is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Version {
     /// Version 9, which every Redis since 5.0 reads.
     #[default]
@@ -15,6 +15,10 @@ pub enum Version {
     Ten,
     /// Version 11 of Redis 7.2.
     Eleven,
+    /// Version 12 of Redis 7.4 and 8, the first one that holds deadlines of fields.
+    Twelve,
+    /// Version 80 of Valkey 9, which holds deadlines of fields in a form of its own.
+    Eighty,
 }
 
 impl Version {
@@ -24,6 +28,8 @@ impl Version {
             Version::Nine => 9,
             Version::Ten => 10,
             Version::Eleven => 11,
+            Version::Twelve => 12,
+            Version::Eighty => 80,
         }
     }
 }
@@ -48,7 +54,8 @@ impl<W: Write> Output<W> {
 
     /// Writes the head of a file.
     pub fn head(&mut self, version: Version) -> io::Result<()> {
-        self.bytes(format!("REDIS{:04}", version.number()).as_bytes())
+        let name = if version == Version::Eighty { "VALKEY" } else { "REDIS0" };
+        self.bytes(format!("{name}{:03}", version.number()).as_bytes())
     }
 
     /// Writes a property of the writer.
@@ -80,7 +87,27 @@ impl<W: Write> Output<W> {
 
     /// Writes the type of the value that follows.
     pub fn kind(&mut self, kind: u8) -> io::Result<()> {
-        self.bytes(&[kind])
+        self.bytes(&[if kind == kind::HASH_VALKEY { kind::HASH_DEADLINES_EARLY } else { kind }])
+    }
+
+    /// Writes a time.
+    pub fn time(&mut self, unix_ms: u64) -> io::Result<()> {
+        self.bytes(&unix_ms.to_le_bytes())
+    }
+
+    /// Writes a field with its value and its deadline (0: none) in a hash of a type with deadlines, of which `first` is the earliest.
+    pub fn field(&mut self, kind: u8, (field, value): (&[u8], &[u8]), deadline: u64, first: u64) -> io::Result<()> {
+        if kind == kind::HASH_DEADLINES {
+            // Behind the earliest one, and one more, as 0 is none.
+            self.length(if deadline == 0 { 0 } else { deadline.saturating_sub(first).saturating_add(1) })?;
+        }
+        self.string(field)?;
+        self.string(value)?;
+        match (kind, deadline) {
+            (kind::HASH_VALKEY, 0) => self.bytes(&(-1i64).to_le_bytes()),
+            (kind::HASH_VALKEY, deadline) => self.time(deadline),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a length or count.
@@ -167,7 +194,7 @@ impl LongValue {
     pub fn is_whole(&self, crc: u64) -> bool {
         let (version, stored) = self.end.split_at(2);
         let version: [u8; 2] = version.try_into().unwrap_or_default();
-        u32::from(u16::from_le_bytes(version)) <= super::NEWEST && stored == crc64(crc, &version).to_le_bytes()
+        is_known(u16::from_le_bytes(version).into()) && stored == crc64(crc, &version).to_le_bytes()
     }
 }
 
@@ -175,21 +202,18 @@ impl LongValue {
 /// ten bytes.
 pub fn long_value(length: u64, start: &[u8], end: &[u8]) -> Option<LongValue> {
     let mut input = Input::new(start);
-    let kind = input.byte().ok()?;
+    let of = input.byte().ok()?;
     let bytes = input.length().ok()?;
     let from = input.position();
     let is_all = from.checked_add(bytes).and_then(|to| to.checked_add(END_OF_VALUE)) == Some(length);
-    (kind == super::kind::STRING && is_all).then_some(LongValue {
-        string: (from, from + bytes),
-        crc: input.crc(),
-        end: end.try_into().ok()?,
-    })
+    (of == kind::STRING && is_all).then_some(LongValue { string: (from, from + bytes), crc: input.crc(), end: end.try_into().ok()? })
 }
 
-/// The value inside a payload written with [`Output::end_of_value`]; `None`: it is damaged, of an unknown version, or no payload.
-pub fn open_value(payload: &[u8]) -> Option<&[u8]> {
+/// The value inside a payload written with [`Output::end_of_value`], and the version; `None`: it is damaged, of an unknown version, or no
+/// payload.
+pub fn open_value(payload: &[u8]) -> Option<(&[u8], u32)> {
     let (checked, crc) = payload.split_last_chunk::<8>()?;
     let (value, version) = checked.split_last_chunk::<2>()?;
-    let is_known = u32::from(u16::from_le_bytes(*version)) <= super::NEWEST;
-    (is_known && u64::from_le_bytes(*crc) == crc64(0, checked)).then_some(value)
+    let version = u16::from_le_bytes(*version).into();
+    (is_known(version) && u64::from_le_bytes(*crc) == crc64(0, checked)).then_some((value, version))
 }

@@ -3,7 +3,7 @@
 use super::input::{Input, Mark};
 use super::skip::{module_parts, skip_value};
 use super::value::{Element, module_name, read_value};
-use super::{Error, NEWEST, Result, opcode};
+use super::{Error, NEWEST, Result, VALKEY, kind, opcode};
 use std::io::{Read, Seek};
 
 /// First byte that is no type of a value: the input behind it cannot be understood. Errors name lower types that are not read.
@@ -70,12 +70,17 @@ impl<R: Read> Reader<R> {
     pub fn new(from: R) -> Result<Self> {
         let mut input = Input::new(from);
         let head: [u8; 9] = input.array("the head of the file")?;
-        let digits = head.strip_prefix(b"REDIS").and_then(|digits| std::str::from_utf8(digits).ok());
-        let version = digits.and_then(|digits| digits.parse().ok());
-        match version {
-            None => Err(input.damaged("this is no RDB file")),
-            Some(version @ 1..=NEWEST) => Ok(Reader { input, version, pending: None, last: None }),
-            Some(version) => Err(input.unsupported(format!("RDB version {version} (1 to {NEWEST} are known)"))),
+        let of_valkey = head.strip_prefix(b"VALKEY");
+        let digits = of_valkey.or_else(|| head.strip_prefix(b"REDIS"));
+        let version = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        match (version, of_valkey.is_some()) {
+            (None, _) => Err(input.damaged("this is no RDB file")),
+            (Some(version @ 1..=NEWEST), false) | (Some(version @ VALKEY), true) => {
+                Ok(Reader { input, version, pending: None, last: None })
+            }
+            (Some(version), _) => {
+                Err(input.unsupported(format!("RDB version {version} (1 to {NEWEST} of Redis and {VALKEY} of Valkey are known)")))
+            }
         }
     }
 
@@ -147,8 +152,9 @@ impl<R: Read> Reader<R> {
                 opcode::MODULE_AUX => return self.module(),
                 opcode::END => return self.end(),
                 byte @ FIRST_NO_TYPE..opcode::SLOT => return Err(self.input.unsupported(format!("a record of type {byte}"))),
-                of => {
+                byte => {
                     self.input.string(&mut key.name)?;
+                    let of = kind::of(byte, self.version);
                     key.kind = of;
                     self.pending = Some(of);
                     self.last = Some((of, self.input.mark()));

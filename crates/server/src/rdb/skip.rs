@@ -1,7 +1,7 @@
 //! Finds the end of a value by its lengths alone.
 //!
-//! Collections that are one string may be damaged inside of it, and the contents of modules and of hashes with deadlines are not known
-//! here, but each says how long it is. A damaged length leads astray: the bytes taken for the next record are nonsense then, or end too
+//! Collections that are one string may be damaged inside of it, and the contents of modules are not known here, but each says how long it
+//! is. A damaged length leads astray: the bytes taken for the next record are nonsense then, or end too
 //! early.
 
 use super::input::Input;
@@ -50,6 +50,10 @@ pub(super) fn skip_value<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
                 strings(input, 2)
             })
         }
+        kind::HASH_VALKEY => each(input, |input| {
+            strings(input, 2)?;
+            input.skip(EIGHT)
+        }),
         kind::HASH_LISTPACK_DEADLINES | kind::HASH_LISTPACK_DEADLINES_EARLY => {
             input.skip(if of == kind::HASH_LISTPACK_DEADLINES { EIGHT } else { 0 })?;
             input.skip_string()

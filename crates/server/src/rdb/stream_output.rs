@@ -17,7 +17,7 @@ pub fn stream_kind(version: Version) -> u8 {
     match version {
         Version::Nine => kind::STREAM,
         Version::Ten => kind::STREAM_2,
-        Version::Eleven => kind::STREAM_3,
+        Version::Eleven | Version::Twelve | Version::Eighty => kind::STREAM_3,
     }
 }
 
@@ -230,7 +230,7 @@ impl<W: Write> Output<W> {
     pub fn stream_consumer(&mut self, version: Version, name: &[u8], seen: u64, active: Option<u64>) -> io::Result<()> {
         self.string(name)?;
         self.bytes(&seen.to_le_bytes())?;
-        if version == Version::Eleven { self.bytes(&active.unwrap_or(u64::MAX).to_le_bytes()) } else { Ok(()) }
+        if version >= Version::Eleven { self.bytes(&active.unwrap_or(u64::MAX).to_le_bytes()) } else { Ok(()) }
     }
 
     /// Writes a pending entry that a consumer owns.

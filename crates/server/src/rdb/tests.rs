@@ -16,7 +16,8 @@ fn described(element: Element) -> String {
         Element::Item(value) => format!("item {}", text(value)),
         Element::Member(value) => format!("member {}", text(value)),
         Element::Scored(member, score) => format!("scored {} {score}", text(member)),
-        Element::Field(field, value) => format!("field {} {}", text(field), text(value)),
+        Element::Field(field, value, None) => format!("field {} {}", text(field), text(value)),
+        Element::Field(field, value, Some(deadline)) => format!("field {} {} until {deadline}", text(field), text(value)),
         Element::Stream(element) => match element {
             StreamElement::Entry { id, fields } => {
                 let fields: Vec<String> = fields.iter().map(|(field, value)| format!("{}={}", text(field), text(value))).collect();
@@ -142,7 +143,6 @@ fn what_is_not_supported_is_said_by_name() {
         assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains(what), "{error}");
     };
     says(&value(kind::MODULE_2, b"\x81\0\0\0\0\0\0\x04\0\0"), "a value of the module type AAAAAAAAB");
-    says(&value(25, b"\x01"), "a hash whose fields have deadlines");
     says(&value(8, b"\x01"), "a value of type 8");
     says(&file(11, b"\x64"), "a record of type 100");
 }
@@ -184,7 +184,7 @@ fn values_are_closed_and_opened() {
     out.string(b"bar").unwrap();
     let payload = out.end_of_value(Version::Nine).unwrap();
     assert_eq!(payload[..payload.len() - 8], *b"\0\x03bar\x09\0");
-    assert_eq!(open_value(&payload), Some(&b"\0\x03bar"[..]));
+    assert_eq!(open_value(&payload), Some((&b"\0\x03bar"[..], 9)));
     for at in 0..payload.len() {
         let mut wrong = payload.clone();
         wrong[at] ^= 1;

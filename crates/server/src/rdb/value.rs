@@ -18,8 +18,8 @@ pub enum Element<'a> {
     Member(&'a [u8]),
     /// A member of a sorted set and its score, which is not NaN.
     Scored(&'a [u8], f64),
-    /// A field of a hash and its value.
-    Field(&'a [u8], &'a [u8]),
+    /// A field of a hash, its value, and its deadline (unix milliseconds) if it has one.
+    Field(&'a [u8], &'a [u8], Option<u64>),
     /// A part of a stream.
     Stream(StreamElement<'a>),
 }
@@ -71,7 +71,16 @@ pub fn read_value<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: 
             let module = module_name(input.length()?);
             Err(input.unsupported(format!("a value of the module type {module}")).into())
         }
-        kind::HASH_DEADLINES_EARLY..=kind::HASH_LISTPACK_DEADLINES => Err(input.unsupported("a hash whose fields have deadlines").into()),
+        kind::HASH_DEADLINES | kind::HASH_DEADLINES_EARLY | kind::HASH_VALKEY => fields_with_deadlines(input, of, visit),
+        kind::HASH_LISTPACK_DEADLINES | kind::HASH_LISTPACK_DEADLINES_EARLY => {
+            if of == kind::HASH_LISTPACK_DEADLINES {
+                // The earliest one, which the fields have as well.
+                input.array::<8>("a deadline")?;
+            }
+            input.string(&mut text)?;
+            let pack = Pack::listpack(&text).map_err(|what| input.damaged(what))?;
+            pack_of(input, kind::HASH_LISTPACK_DEADLINES, pack, visit)
+        }
         other => Err(input.unsupported(format!("a value of type {other}")).into()),
     }
 }
@@ -91,7 +100,34 @@ fn fields<R: Read, E: From<Error>>(input: &mut Input<R>, visit: &mut Visit<E>) -
     for _ in 0..input.length()? {
         input.string(&mut field)?;
         input.string(&mut value)?;
-        visit(Element::Field(&field, &value))?;
+        visit(Element::Field(&field, &value, None))?;
+    }
+    Ok(())
+}
+
+/// Reads a hash whose fields have deadlines: before each field, as a distance from the earliest one, which stands first and which
+/// pre-releases did not write; in files of Valkey behind each field.
+fn fields_with_deadlines<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: &mut Visit<E>) -> Outcome<E> {
+    const WRONG: &str = "a deadline of a field that is no time";
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    let first = if of == kind::HASH_DEADLINES { u64::from_le_bytes(input.array("a deadline")?) } else { 1 };
+    for _ in 0..input.length()? {
+        let mut deadline = match of {
+            kind::HASH_VALKEY => None,
+            _ => match input.length()? {
+                0 => None,
+                distance => Some(first.checked_add(distance - 1).ok_or_else(|| input.damaged(WRONG))?),
+            },
+        };
+        input.string(&mut field)?;
+        input.string(&mut value)?;
+        if of == kind::HASH_VALKEY {
+            deadline = match i64::from_le_bytes(input.array("a deadline")?) {
+                -1 => None,
+                time => Some(u64::try_from(time).map_err(|_| input.damaged(WRONG))?),
+            };
+        }
+        visit(Element::Field(&field, &value, deadline))?;
     }
     Ok(())
 }
@@ -162,7 +198,14 @@ fn pack_of<R: Read, E: From<Error>>(input: &Input<R>, of: u8, mut pack: Pack, vi
         }
         kind::HASH_ZIPLIST | kind::HASH_LISTPACK => {
             while let Some((field, value)) = pack.next_pair().map_err(damaged)? {
-                visit(Element::Field(&field.text(), &value.text()))?;
+                visit(Element::Field(&field.text(), &value.text(), None))?;
+            }
+        }
+        kind::HASH_LISTPACK_DEADLINES => {
+            while let Some((field, value)) = pack.next_pair().map_err(damaged)? {
+                let time = pack.next().map_err(damaged)?.and_then(Entry::integer).and_then(|time| u64::try_from(time).ok());
+                let time = time.ok_or_else(|| damaged("a field without a deadline"))?;
+                visit(Element::Field(&field.text(), &value.text(), Some(time).filter(|time| *time > 0)))?;
             }
         }
         _ => {
@@ -178,7 +221,7 @@ fn pack_of<R: Read, E: From<Error>>(input: &Input<R>, of: u8, mut pack: Pack, vi
 fn zipmap<E>(bytes: &[u8], damaged: &mut dyn FnMut(Damage) -> E, visit: &mut Visit<E>) -> Outcome<E> {
     let mut map = Zipmap::new(bytes).map_err(&mut *damaged)?;
     while let Some((field, value)) = map.next().map_err(&mut *damaged)? {
-        visit(Element::Field(field, value))?;
+        visit(Element::Field(field, value, None))?;
     }
     Ok(())
 }

@@ -24,10 +24,10 @@ pub(super) enum Start {
 pub(super) fn open(path: &Path) -> Result<(Source, Start)> {
     let mut file = File::open(path).map_err(Error::file(path))?;
     let mut head = Vec::new();
-    file.by_ref().take(5).read_to_end(&mut head).map_err(Error::file(path))?;
+    file.by_ref().take(6).read_to_end(&mut head).map_err(Error::file(path))?;
     std::io::Seek::rewind(&mut file).map_err(Error::file(path))?;
     let start = match head.as_slice() {
-        b"REDIS" => Start::Rdb,
+        head if head.starts_with(b"REDIS") || head == b"VALKEY" => Start::Rdb,
         [] => Start::Empty,
         [b'*' | b'#', ..] => Start::Log,
         _ => return Err(Error::log(path, 0, "this is neither an RDB file nor a log of commands")),

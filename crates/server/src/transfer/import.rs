@@ -347,15 +347,21 @@ impl Loader<'_> {
         for key in std::mem::take(&mut self.parts) {
             (0..DATABASES).try_for_each(|db| self.keyspace.remove(db, &key).map(drop))?;
         }
+        let loaded = self.keys();
         loop {
             let removed = self.keyspace.remove_expired(EXPIRED_AT_ONCE)?;
-            self.report.expired += removed as u64;
             self.keyspace.commit(&WriteOptions::default())?;
             if removed < EXPIRED_AT_ONCE {
                 break;
             }
         }
-        self.report.keys = (0..DATABASES).map(|db| self.keyspace.size(db)).sum();
+        self.report.keys = self.keys();
+        // Fields of hashes have ended as well.
+        self.report.expired += loaded - self.report.keys;
         Ok(self.report)
+    }
+
+    fn keys(&self) -> u64 {
+        (0..DATABASES).map(|db| self.keyspace.size(db)).sum()
     }
 }

@@ -339,6 +339,92 @@ fn what_is_exported_is_imported_again() {
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
+/// Hashes some of whose fields have deadlines, inline and not, and one all of whose fields have.
+fn fill_with_deadlines(keyspace: &mut Keyspace) {
+    for (key, fields, from) in [(&b"small"[..], 9, 3), (b"large", 3000, 1000), (b"ends", 4, 0), (b"plain", 5, 5)] {
+        let mut edit = keyspace.edit(3, key, Kind::Hash).unwrap();
+        for n in 0..fields {
+            keyspace.set_field(&mut edit, format!("field {n}").as_bytes(), b"value").unwrap();
+            if n >= from {
+                keyspace.set_field_deadline(&mut edit, format!("field {n}").as_bytes(), Some(NOW + 1 + n % 700)).unwrap();
+            }
+        }
+        keyspace.finish(&edit);
+    }
+    keyspace.set_deadline(3, b"small", Some(NOW + 5000)).unwrap();
+    keyspace.commit(&WriteOptions::default()).unwrap();
+}
+
+/// Files have deadlines of fields, in the form of the version that was asked for, or of the first one that can.
+#[test]
+fn deadlines_of_fields_come_back() {
+    let mut keyspace = roomy();
+    fill_with_deadlines(&mut keyspace);
+    let expected = everything(&keyspace);
+    let directory = tempfile::tempdir().unwrap();
+    for (version, head) in [(Version::Nine, "REDIS0012"), (Version::Twelve, "REDIS0012"), (Version::Eighty, "VALKEY080")] {
+        let (file, folder) = (directory.path().join(format!("{version:?}.rdb")), directory.path().join(format!("{version:?}")));
+        let never = AtomicBool::new(false);
+        assert_eq!(export_rdb(&keyspace, &file, version, &never).unwrap(), 4);
+        assert_eq!(export_log(&keyspace, &folder, version, &never).unwrap(), 4);
+        assert!(fs::read(&file).unwrap().starts_with(head.as_bytes()));
+        for path in [file, folder] {
+            let mut other = roomy();
+            assert_eq!(import(&path, &mut other).unwrap(), Report { keys: 4, ..Report::default() });
+            assert!(everything(&other) == expected, "{}", path.display());
+            assert_eq!(other.expiring(3), 3);
+        }
+    }
+    // Without deadlines the version is the one that was asked for.
+    [&b"small"[..], b"large", b"ends"].iter().for_each(|key| assert!(keyspace.remove(3, key).unwrap()));
+    keyspace.commit(&WriteOptions::default()).unwrap();
+    let file = directory.path().join("plain.rdb");
+    export_rdb(&keyspace, &file, Version::Nine, &AtomicBool::new(false)).unwrap();
+    assert!(fs::read(&file).unwrap().starts_with(b"REDIS0009"));
+}
+
+/// Fields that have ended meanwhile are not there after an import, nor is a hash that has lost all of them.
+#[test]
+fn an_import_removes_fields_that_have_ended() {
+    let mut keyspace = roomy();
+    fill_with_deadlines(&mut keyspace);
+    let (directory, mut later) = (tempfile::tempdir().unwrap(), roomy());
+    let file = directory.path().join("dump.rdb");
+    export_rdb(&keyspace, &file, Version::Nine, &AtomicBool::new(false)).unwrap();
+    let report = Found::look(&file, Damage::Refuse).unwrap().load(&mut later, false, NOW + 2000).unwrap();
+    assert_eq!(report, Report { keys: 3, expired: 1, ..Report::default() });
+    let size = |keyspace: &mut Keyspace, key: &[u8]| keyspace.find(3, key).unwrap().map_or(0, |head| head.count);
+    assert_eq!([&b"small"[..], b"large", b"ends", b"plain"].map(|key| size(&mut later, key)), [3, 1000, 0, 5]);
+    assert_eq!((later.expiring(3), later.deadlines(3)), (0, 1));
+}
+
+/// Commands of a log are about fields that have ended since: they are there until its end.
+#[test]
+fn fields_end_at_the_end_of_a_log() {
+    let commands = [
+        "SELECT 0",
+        "HSET h a 1 b 2 c 3",
+        "HPEXPIREAT h 1000 FIELDS 2 a b",
+        "HINCRBY h a 5",
+        "HPERSIST h FIELDS 1 a",
+        "HSET i a 1",
+        "HPEXPIREAT i 5 FIELDS 1 a",
+        "HSET i b 1",
+        "HDEL i b",
+        "COPY h j",
+        "HPEXPIREAT h 2000000 FIELDS 1 c",
+    ];
+    let (_directory, path) = with("appendonly.aof", &log(&commands));
+    let mut keyspace = roomy();
+    let report = import(&path, &mut keyspace).unwrap();
+    assert_eq!((report.keys, report.expired, report.commands), (2, 1, commands.len() as u64));
+    for (key, deadline) in [(&b"h"[..], Some(2_000_000)), (b"j", None)] {
+        let found = keyspace.find_collection(0, key).unwrap().unwrap();
+        assert_eq!((found.count, keyspace.member(&found, b"a").unwrap()), (2, Some(b"6".to_vec())));
+        assert_eq!(keyspace.field_deadline(&found, b"c").unwrap(), Some(deadline));
+    }
+}
+
 #[test]
 fn an_image_stays_as_it_was() {
     let mut keyspace = fresh();

@@ -349,6 +349,60 @@ fn streams_that_contradict_their_entries_are_corrected() {
     assert!(read(kind::STREAM_2, &bytes).is_err(), "Redis, too, refuses it where it looks");
 }
 
+/// Deadlines as Redis 7.4, its pre-releases and Valkey 9 have them: relative to the first one, alone, in a listpack, behind the value.
+#[test]
+fn hashes_whose_fields_have_deadlines() {
+    const FIRST: u64 = 1_700_000_000_123;
+    let first = &FIRST.to_le_bytes()[..];
+    let far = [&b"\x81"[..], &FIRST.to_be_bytes()].concat();
+    let pairs = [[string(b"a"), string(b"1")], [string(b"b"), string(b"2")], [string(b"c"), string(b"3")]].map(|pair| pair.concat());
+    let [a, b, c] = pairs.each_ref().map(Vec::as_slice);
+    let parts = [text("b"), text("2"), Part::Number(FIRST as i64), text("c"), Part::Number(3), Part::Number(FIRST as i64 + 999)];
+    let pack = string(&listpack(&[&parts[..], &[text("a"), text("1"), Part::Number(0)]].concat()));
+    let (until, later) = (format!("field b 2 until {FIRST}"), format!("field c 3 until {}", FIRST + 999));
+    let sorted = [until.as_str(), later.as_str(), "field a 1"];
+    let as_written = ["field a 1", until.as_str(), later.as_str()];
+    for (of, bytes, expected) in [
+        (kind::HASH_DEADLINES, [first, b"\x03\0", a, b"\x01", b, b"\x43\xe8", c].concat(), as_written),
+        (kind::HASH_DEADLINES_EARLY, [b"\x03\0", a, &far, b, b"\x81", &(FIRST + 999).to_be_bytes(), c].concat(), as_written),
+        (kind::HASH_VALKEY, [b"\x03", a, &[0xff; 8], b, first, c, &(FIRST + 999).to_le_bytes()].concat(), as_written),
+        (kind::HASH_LISTPACK_DEADLINES, [first, &pack].concat(), sorted),
+        (kind::HASH_LISTPACK_DEADLINES_EARLY, pack.clone(), sorted),
+    ] {
+        assert_eq!(read(of, &bytes).unwrap(), expected, "type {of}");
+        let mut input = Input::new(&bytes[..]);
+        skip_value(&mut input, of).unwrap();
+        assert_eq!(input.position(), bytes.len() as u64, "type {of}");
+    }
+    let too_far = [&u64::MAX.to_le_bytes()[..], b"\x01\x02", a].concat();
+    let before = [b"\x01", a, &(-5i64).to_le_bytes()].concat();
+    let (short, odd) = (string(&listpack(&parts[..5])), string(&listpack(&[text("a"), text("1"), text("x")])));
+    for (of, wrong) in [
+        (kind::HASH_DEADLINES, too_far),
+        (kind::HASH_VALKEY, before),
+        (kind::HASH_LISTPACK_DEADLINES_EARLY, short),
+        (kind::HASH_LISTPACK_DEADLINES_EARLY, odd),
+    ] {
+        assert!(matches!(read(of, &wrong), Err(Error::Damaged { .. })), "type {of}");
+    }
+}
+
+/// Byte 22 is another type in files of Valkey than in those of a pre-release of Redis.
+#[test]
+fn files_of_valkey_have_a_type_of_their_own() {
+    let hash = [&b"\x16"[..], &string(b"h"), b"\x01", &string(b"a"), &string(b"1"), &7u64.to_le_bytes()].concat();
+    let mut bytes = [&b"VALKEY080"[..], &hash, b"\xff"].concat();
+    bytes.extend(crc64(0, &bytes).to_le_bytes());
+    let found = read_file(&bytes).unwrap();
+    assert!(found[0].contains(&format!("kind: {}", kind::HASH_VALKEY)) && found[1] == "field a 1 until 7", "{found:?}");
+    let early = [&b"\x16"[..], &string(b"h"), b"\x01\x07", &string(b"a"), &string(b"1")].concat();
+    assert_eq!(read_file(&file(12, &early)).unwrap()[1], "field a 1 until 7");
+    assert!(matches!(read_file(&file(12, &[b"\xf0", &hash[1..]].concat())), Err(Error::Unsupported { .. })));
+    for wrong in [&b"VALKEY079"[..], b"VALKEY012", b"REDIS0080", b"VALKEYxyz"] {
+        assert!(read_file(wrong).is_err(), "{wrong:?}");
+    }
+}
+
 /// Values that are not known here, but for their end.
 #[test]
 fn what_is_not_supported_is_skipped() {
@@ -393,6 +447,7 @@ fn streams_that_contradict_themselves() {
 pub(super) fn one_of_each() -> Vec<(u8, Vec<u8>)> {
     let parts = [text("a"), Part::Number(1), text("b"), Part::Number(300), text(&"c".repeat(80)), Part::Number(-70_000)];
     let (zip, pack) = (string(&ziplist(&parts)), string(&listpack(&parts)));
+    let until = [text("a"), text("1"), Part::Number(1), text("b"), text("2"), Part::Number(0)];
     vec![
         (kind::STRING, b"\xc3\x06\x0f\x01xx\xe0\x04\x00".to_vec()),
         (kind::STRING, b"\xc2\xff\xff\xff\x7f".to_vec()),
@@ -414,5 +469,10 @@ pub(super) fn one_of_each() -> Vec<(u8, Vec<u8>)> {
         (kind::STREAM, stream(kind::STREAM)),
         (kind::STREAM_2, stream(kind::STREAM_2)),
         (kind::STREAM_3, stream(kind::STREAM_3)),
+        (kind::HASH_DEADLINES, b"\x09\0\0\0\0\0\0\0\x02\x05\x01a\x01b\0\x01c\x01d".to_vec()),
+        (kind::HASH_DEADLINES_EARLY, b"\x01\x05\x01a\x01b".to_vec()),
+        (kind::HASH_LISTPACK_DEADLINES, [&b"\x01\0\0\0\0\0\0\0"[..], &string(&listpack(&until))].concat()),
+        (kind::HASH_LISTPACK_DEADLINES_EARLY, string(&listpack(&until))),
+        (kind::HASH_VALKEY, b"\x01\x01a\x01b\x05\0\0\0\0\0\0\0".to_vec()),
     ]
 }

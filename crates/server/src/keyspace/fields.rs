@@ -1,0 +1,232 @@
+//! Deadlines of the fields of hashes.
+//!
+//! The head of a hash has the number of its fields with a deadline and the earliest of their deadlines ([`FieldDeadlines`]). An inline hash
+//! has each deadline beside its field (`inline`). Any other has two engine keys for each: one in the order of deadlines, and one by the name
+//! of the field (`layout`). The value of the field lies where it lies without a deadline.
+//!
+//! A field whose deadline has passed is gone for every reader: whoever finds the hash removes such fields first. So reads of fields,
+//! walks, sizes and positions need not know of deadlines. [`Keyspace::remove_expired`] removes them if nobody looks; the hash lies among
+//! the deadlines of keys with its earliest one, so nothing is searched for. A hash of which all fields are due ends at once, whatever its
+//! size. Walks over all keys show a hash until then.
+
+use super::changes::Change;
+use super::collection::{Collection, Edit};
+use super::entry::{FieldDeadlines, Head};
+use super::error::{Error, Result};
+use super::layout::{self, Room};
+use super::trace::Trace;
+use super::turn::Direction;
+use super::{CHUNK, Keyspace};
+use std::ops::ControlFlow;
+
+/// The latest deadline that a field may have: as in Redis, 46 bits of milliseconds, in the year 4199.
+pub const FIELD_DEADLINE_MAX: u64 = (1 << 46) - 1;
+
+const DAMAGED: Error = Error::Damaged("the deadlines of the fields of a hash");
+
+/// Callback of a walk over fields, called with name, value, and deadline (0: none).
+pub type VisitField<'a> = dyn FnMut(&[u8], &[u8], u64) -> ControlFlow<()> + 'a;
+
+impl Keyspace {
+    /// Whether fields of a hash are due: their deadlines have passed.
+    pub(super) fn has_due_fields(&self, head: &Head) -> bool {
+        head.fields.count > 0 && head.fields.first < self.now && !self.keeps_ended
+    }
+
+    /// Number of hashes in a database some of whose fields have deadlines.
+    pub fn expiring(&self, db: usize) -> u64 {
+        self.counters.expiring[db]
+    }
+
+    /// Deadline of a field that exists; 0: it has none.
+    fn deadline_of(&self, head: &Collection, field: &[u8]) -> Result<u64> {
+        if head.fields.count == 0 {
+            return Ok(0);
+        }
+        if let Some(inline) = &head.inline {
+            return Ok(inline.deadline(field)?.unwrap_or(0));
+        }
+        let mut out = Vec::new();
+        if !self.turn.get(Room::Elements, &layout::field_deadline_key(head.id, self.seed, field), &mut out)? {
+            return Ok(0);
+        }
+        let deadline = out.as_slice().try_into().map(u64::from_be_bytes).map_err(|_| DAMAGED)?;
+        if deadline > 0 { Ok(deadline) } else { Err(DAMAGED) }
+    }
+
+    /// Deadline of a field, unix milliseconds. `None`: there is no such field; `Some(None)`: it has no deadline.
+    pub fn field_deadline(&self, head: &Collection, field: &[u8]) -> Result<Option<Option<u64>>> {
+        if !self.has_member(head, field)? {
+            return Ok(None);
+        }
+        let deadline = self.deadline_of(head, field)?;
+        Ok(Some(Some(deadline).filter(|deadline| *deadline > 0)))
+    }
+
+    /// Sets or removes (`None`) the deadline of a field that exists.
+    pub fn set_field_deadline(&mut self, edit: &mut Edit, field: &[u8], deadline: Option<u64>) -> Result<()> {
+        let new = deadline.map_or(0, |deadline| deadline.clamp(1, FIELD_DEADLINE_MAX));
+        let old = match &mut edit.head.inline {
+            Some(inline) => inline.set_deadline(field, new)?.unwrap_or(new),
+            None => {
+                let old = self.deadline_of(&edit.head, field)?;
+                self.move_field_deadline(edit.head.id, field, old, new);
+                old
+            }
+        };
+        self.count_field_deadline(edit, old, new)
+    }
+
+    /// Writes the engine keys of the deadline of a field, which are there for the old one; 0 is none.
+    pub(super) fn move_field_deadline(&mut self, id: u64, field: &[u8], old: u64, new: u64) {
+        if old == new {
+            return;
+        }
+        if old > 0 {
+            self.turn.delete(Room::Elements, layout::due_key(id, old, field));
+        }
+        let by_name = layout::field_deadline_key(id, self.seed, field);
+        if new > 0 {
+            self.turn.put(Room::Elements, layout::due_key(id, new, field), b"");
+            self.turn.put(Room::Elements, by_name, new.to_be_bytes());
+        } else {
+            self.turn.delete(Room::Elements, by_name);
+        }
+    }
+
+    /// Keeps the head true after the deadline of a field has changed from `old` to `new`; 0 is none.
+    pub(super) fn count_field_deadline(&mut self, edit: &mut Edit, old: u64, new: u64) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        let before = edit.head.fields;
+        edit.head.fields.count = (before.count + u64::from(new > 0)).saturating_sub(u64::from(old > 0));
+        if edit.head.inline.is_none() && new > 0 && (before.first == 0 || new <= before.first) {
+            edit.head.fields.first = new;
+            return Ok(());
+        }
+        if edit.head.inline.is_none() && edit.head.fields.count > 0 && old != before.first {
+            return Ok(());
+        }
+        self.find_first_deadline(edit)
+    }
+
+    /// Sets the earliest deadline in the head, which was none or is not later than that. Without deadlines the hash loses what belongs to
+    /// them.
+    fn find_first_deadline(&self, edit: &mut Edit) -> Result<()> {
+        let (id, fields) = (edit.head.id, edit.head.fields);
+        if fields.count == 0 {
+            edit.head.fields = FieldDeadlines::default();
+            return edit.head.inline.as_mut().map_or(Ok(()), |inline| inline.write_deadlines(false));
+        }
+        edit.head.fields.first = match &edit.head.inline {
+            Some(inline) => inline.first_deadline()?,
+            None => {
+                let mut first = 0;
+                self.turn.walk(Room::Elements, &layout::all_dues(id, fields.first), Direction::Forward, &mut |place, _| {
+                    first = layout::split_due_key(place).map_or(0, |(deadline, _)| deadline);
+                    ControlFlow::Break(())
+                })?;
+                first
+            }
+        };
+        if edit.head.fields.first > 0 { Ok(()) } else { Err(DAMAGED) }
+    }
+
+    /// Shows `visit` all fields with their deadlines until it breaks, like [`Keyspace::walk_members`].
+    pub fn walk_fields(&self, head: &Collection, visit: &mut VisitField) -> Result<()> {
+        if let Some(inline) = &head.inline {
+            let mut elements = inline.elements();
+            while let Some(field) = elements.next()? {
+                if visit(field.name, field.value, field.deadline).is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let mut damage = Ok(());
+        self.walk_members(head, &mut |field, value| match self.deadline_of(head, field) {
+            Ok(deadline) => visit(field, value, deadline),
+            Err(error) => {
+                damage = Err(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        damage
+    }
+
+    /// Removes fields of the hash found last that are due, at most `most`, and the hash if none is left; returns how many were dealt with,
+    /// one for a hash that ends as a whole.
+    #[cold]
+    pub(super) fn expire_fields(&mut self, db: usize, key: &[u8], old: &Head, most: usize) -> Result<usize> {
+        let mut edit = Edit { db, key, old: Some(*old), head: self.found(old) };
+        let mut names = Vec::new();
+        let count = if self.are_all_due(&edit.head)? {
+            edit.head.count = 0;
+            self.expired.fields += old.count;
+            1
+        } else {
+            let count = self.remove_due(&mut edit, most, &mut names)?;
+            self.find_first_deadline(&mut edit)?;
+            self.expired.fields += count as u64;
+            count
+        };
+        if edit.head.is_gone() {
+            self.delete_elements(old);
+            self.forget(db, key, old, Change::Emptied);
+            return Ok(count);
+        }
+        let (body, splices) = edit.head.parts();
+        self.put(db, key, Some(old), &edit.head, body, splices);
+        if let Some(traces) = &mut self.traces {
+            traces.push(Trace::Fields(db, key.to_vec(), names));
+        }
+        self.changed(db, key, Change::FieldsExpired);
+        Ok(count)
+    }
+
+    /// Whether all fields of a hash that is not inline are due.
+    fn are_all_due(&self, head: &Collection) -> Result<bool> {
+        if head.inline.is_some() || head.fields.count < head.count {
+            return Ok(false);
+        }
+        let mut last = u64::MAX;
+        self.turn.walk(Room::Elements, &layout::all_dues(head.id, head.fields.first), Direction::Backward, &mut |place, _| {
+            last = layout::split_due_key(place).map_or(u64::MAX, |(deadline, _)| deadline);
+            ControlFlow::Break(())
+        })?;
+        Ok(last < self.now)
+    }
+
+    /// Removes due fields, at most `most`; returns their number. Names are added for the traces.
+    fn remove_due(&mut self, edit: &mut Edit, most: usize, names: &mut Vec<Vec<u8>>) -> Result<usize> {
+        if let Some(inline) = &mut edit.head.inline {
+            *names = inline.remove_due(self.now, most)?;
+            let count = names.len() as u64;
+            edit.head.count = edit.head.count.saturating_sub(count);
+            edit.head.fields.count = edit.head.fields.count.saturating_sub(count);
+            return Ok(names.len());
+        }
+        let mut removed = 0;
+        loop {
+            let asked = CHUNK.min(most - removed);
+            let bounds = layout::dues(edit.head.id, edit.head.fields.first, self.now);
+            let due = self.chunk(Room::Elements, &bounds, Direction::Forward, asked)?;
+            for (place, _) in &due {
+                let (deadline, field) = layout::split_due_key(place).ok_or(DAMAGED)?;
+                self.move_field_deadline(edit.head.id, field, deadline, 0);
+                self.delete_member(edit, field);
+                // Nothing before it is left.
+                edit.head.fields.first = deadline;
+                if self.is_traced() {
+                    names.push(field.to_vec());
+                }
+            }
+            removed += due.len();
+            edit.head.fields.count = edit.head.fields.count.saturating_sub(due.len() as u64);
+            if due.len() < asked || removed == most {
+                return Ok(removed);
+            }
+        }
+    }
+}
