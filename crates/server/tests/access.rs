@@ -2,7 +2,7 @@
 //! message where there is no such server.
 
 use crate::common::beside::compare;
-use crate::common::{Reply, Served};
+use crate::common::{Reply, Served, is_newer};
 
 /// Sorts consecutive commands in rules: their order means nothing, and in Redis changes from start to start.
 fn sort_rules(reply: Reply) -> Reply {
@@ -28,7 +28,10 @@ fn comparable(command: &str, reply: Option<Reply>) -> Option<Reply> {
             };
             Some(Reply::Many(mark, entries.into_iter().map(cut).collect()))
         }
-        Some(reply) if command.starts_with("ACL CAT") && command.len() > 7 => Some(reply.sorted(false)),
+        Some(Reply::Many(mark, mut names)) if command.starts_with("ACL CAT") && command.len() > 7 => {
+            names.retain(|name| !matches!(name, Reply::One(name) if is_newer(&name[1..])));
+            Some(Reply::Many(mark, names).sorted(false))
+        }
         Some(reply) if ["ACL LIST", "ACL GETUSER"].iter().any(|start| command.starts_with(start)) => Some(sort_rules(reply)),
         Some(Reply::One(text)) if command == "CLIENT ID" && text.starts_with(b":") => Some(Reply::One(b":".to_vec())),
         Some(Reply::Many(mark, mut fields)) if command.starts_with("HELLO") => {

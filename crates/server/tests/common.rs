@@ -9,8 +9,8 @@ pub mod contents;
 pub mod play;
 pub mod shapes;
 
-use sinter_server::command::Server;
 use sinter_server::command::configuration::Listening;
+use sinter_server::command::{Server, find};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::{Net, Stopper};
 use sinter_storage::store::{MemoryStore, Store};
@@ -171,6 +171,12 @@ impl Reply {
             one => one,
         }
     }
+}
+
+/// Whether a command is newer than Redis 7.0.
+pub fn is_newer(name: &[u8]) -> bool {
+    let version = |since: &str| since.split('.').take(2).map(|part| part.parse().unwrap()).collect::<Vec<u32>>();
+    find(name).is_some_and(|command| version(command.since) > [7, 0].to_vec())
 }
 
 /// A request.
