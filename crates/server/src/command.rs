@@ -10,6 +10,7 @@ mod arguments;
 mod bitmaps;
 mod blocking;
 mod clients;
+mod conditional;
 mod config;
 pub mod configuration;
 mod connection;

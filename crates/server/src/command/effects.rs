@@ -25,6 +25,8 @@ enum Form {
     Always,
     /// The string that the key holds now.
     String,
+    /// The strings that all changed keys hold now.
+    Strings,
     /// The deadline that the key has now.
     Deadline,
     /// The value and the deadline that the field has now.
@@ -51,11 +53,12 @@ enum Form {
 const FORMS: &[(&str, Form)] = &[
     ("flushall flushdb swapdb", Form::Always),
     ("set setex psetex incrbyfloat", Form::String),
+    ("msetex", Form::Strings),
     ("expire expireat pexpire pexpireat getex", Form::Deadline),
     ("hincrbyfloat", Form::Field),
     ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", Form::Fields(1)),
     ("hsetex", Form::Fields(2)),
-    ("georadius georadiusbymember geosearchstore pfdebug restore sort", Form::Values),
+    ("delex delifeq georadius georadiusbymember geosearchstore pfdebug restore sort", Form::Values),
     ("blpop", Form::Pop("LPOP")),
     ("brpop", Form::Pop("RPOP")),
     ("bzpopmax", Form::Pop("ZPOPMAX")),
@@ -115,6 +118,13 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
         }
         Form::ByItself => {}
         Form::Values => return note_values(context, &changes, arguments),
+        Form::Strings => {
+            for change in &changes {
+                if let Trace::Key(db, key) = change {
+                    note_key(context, Form::String, (*db, key), arguments)?;
+                }
+            }
+        }
         _ => {
             // The remaining forms change one key, or groups of streams.
             let key = changes.iter().find_map(|change| if let Trace::Key(db, key) = change { Some((*db, key.as_slice())) } else { None });

@@ -2,6 +2,7 @@
 //! change its name, by command.
 
 use super::arguments::is;
+use super::conditional::{is_comparison, msetex_options};
 use super::hub::{Hub, Topic};
 use super::table::READ;
 use super::{Command, Context, Server, keyspecs};
@@ -80,7 +81,7 @@ const NAMED_AS_THEY_ARE: &[(char, &[&str])] = &[
 
 /// Commands whose event has another name.
 const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
-    ('$', "set", &["bitop", "getset", "mset", "msetnx", "psetex", "set", "setex", "setnx"]),
+    ('$', "set", &["bitop", "getset", "mset", "msetex", "msetnx", "psetex", "set", "setex", "setnx"]),
     ('$', "incrby", &["decr", "decrby", "incr", "incrby"]),
     ('$', "setbit", &["bitfield"]),
     ('$', "pfadd", &["pfmerge"]),
@@ -178,8 +179,21 @@ fn deadline_event(command: &Command, arguments: &[&[u8]]) -> Option<Event> {
     let is_option = |word: &&[u8]| ["ex", "px", "exat", "pxat"].iter().any(|option| is(word, option));
     match command.name {
         "setex" | "psetex" => Some(('g', "expire")),
-        "set" => arguments.iter().skip(3).any(is_option).then_some(('g', "expire")),
-        "hsetex" => arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(is_option).then_some(('h', "hexpire")),
+        "set" => {
+            // The operand of a condition may be a word of an option.
+            let mut words = arguments.iter().skip(3);
+            while let Some(word) = words.next() {
+                if is_option(&word) {
+                    return Some(('g', "expire"));
+                }
+                if is_comparison(word) {
+                    words.next();
+                }
+            }
+            None
+        }
+        "msetex" => msetex_options(arguments).iter().any(|word| is_option(&word)).then_some(('g', "expire")),
+        "hsetex" => arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(|word| is_option(&word)).then_some(('h', "hexpire")),
         _ => None,
     }
 }
@@ -262,6 +276,8 @@ const READ_BEFORE_WRITING: &[&str] = &[
     "bitfield",
     "bitop",
     "copy",
+    "delex",
+    "delifeq",
     "georadius",
     "georadiusbymember",
     "geosearchstore",

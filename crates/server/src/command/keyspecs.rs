@@ -3,6 +3,8 @@
 //! A specification says where the search begins, how far the keys reach from there, and what is done to them. Access rules,
 //! `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS` read one entry. [`keys`] decides cases that depend on the arguments (`SET .. GET`).
 
+use super::arguments::is;
+use super::conditional::is_comparison;
 use super::{Command, geo, sort, streams_read};
 use crate::number::parse_integer;
 use std::collections::HashMap;
@@ -175,7 +177,7 @@ const TAKE: u16 = RW | ACCESS | DELETE;
 const SPECS: &[(&[KeySpec], &str)] = &[
     (
         &[key(READ, 1)],
-        "bitcount bitfield_ro bitpos dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit \
+        "bitcount bitfield_ro bitpos digest dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit \
          getrange hexpiretime hget hgetall hkeys hmget hpexpiretime hpttl hrandfield hscan httl hvals lindex lpos lrange pexpiretime pttl smembers smismember srandmember \
          sscan substr ttl xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange \
          zrevrangebylex zrevrangebyscore zrevrank zscan zscore",
@@ -194,7 +196,10 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (&[key(OW | INSERT, 1)], "setnx"),
     (&[pairs(REPLACE)], "mset"),
     (&[pairs(OW | INSERT)], "msetnx"),
+    (&[KeySpec::new(REPLACE, Begin::Index(1), Find::Count(0, 1, 2))], "msetex"),
     (&[key(RW | ACCESS | UPDATE | VARIABLE, 1)], "bitfield set"),
+    (&[key(RW | DELETE | VARIABLE, 1)], "delex"),
+    (&[key(RM | ACCESS | DELETE, 1)], "delifeq"),
     (&[key(RW | ACCESS | UPDATE, 1)], "decr decrby getex getset hgetex hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby"),
     (
         &[key(RW | UPDATE, 1)],
@@ -313,13 +318,15 @@ fn positions(find: Find, begin: usize, arguments: &[&[u8]], take: &mut dyn FnMut
     Some(())
 }
 
-/// Flags of the key of `SET` or `BITFIELD`, which depend on the options.
+/// Flags of the key of `SET`, `DELEX` or `BITFIELD`, which depend on the options. A condition on the value tells something about it.
 fn variable(command: &Command, arguments: &[&[u8]]) -> u16 {
     let rest = arguments.get(2..).unwrap_or_default();
     let has = |words: &[&str]| rest.iter().any(|word| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())));
     match command.name {
-        "set" if rest.get(1..).unwrap_or_default().iter().any(|word| word.eq_ignore_ascii_case(b"get")) => RW | ACCESS | UPDATE,
+        "set" if rest.get(1..).unwrap_or_default().iter().any(|word| is(word, "get") || is_comparison(word)) => RW | ACCESS | UPDATE,
         "set" => REPLACE,
+        "delex" if rest.is_empty() => RM | DELETE,
+        "delex" => TAKE,
         _ if has(&["set", "incrby"]) => RW | ACCESS | UPDATE,
         _ => READ,
     }

@@ -30,12 +30,15 @@ struct Request<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
     kind: Option<&'a [u8]>,
+    /// Values of a hash are left out.
+    only_names: bool,
 }
 
 impl<'a> Request<'a> {
-    /// Parses the options behind a cursor. `TYPE` is allowed if `of_keys`.
-    fn parse(cursor: u64, options: &[&'a [u8]], of_keys: bool) -> Result<Self, Failure> {
-        let mut request = Request { cursor, count: COUNT, pattern: None, kind: None };
+    /// Parses the options behind a cursor, for the members of a collection of this type; `None`: for keys.
+    fn parse(cursor: u64, options: &[&'a [u8]], of: Option<Kind>) -> Result<Self, Failure> {
+        const HASH: Failure = Failure::fixed("ERR NOVALUES option can only be used in HSCAN");
+        let mut request = Request { cursor, count: COUNT, pattern: None, kind: None, only_names: false };
         let mut rest = Rest::new(options);
         while let Some(word) = rest.next() {
             match () {
@@ -44,7 +47,9 @@ impl<'a> Request<'a> {
                     request.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
                 }
                 () if is(word, "match") => request.pattern = Some(rest.value()?),
-                () if is(word, "type") && of_keys => request.kind = Some(rest.value()?),
+                () if is(word, "type") && of.is_none() => request.kind = Some(rest.value()?),
+                () if is(word, "novalues") && of == Some(Kind::Hash) => request.only_names = true,
+                () if is(word, "novalues") => return Err(HASH),
                 () => return Err(SYNTAX),
             }
         }
@@ -85,7 +90,7 @@ fn reply(writer: &mut Writer, cursor: u64, elements: usize, replies: &[u8]) {
 }
 
 fn scan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let request = Request::parse(cursor(arguments[1])?, &arguments[2..], true)?;
+    let request = Request::parse(cursor(arguments[1])?, &arguments[2..], None)?;
     let (mut found, mut out) = (0, Vec::new());
     let mut writer = Writer::new(&mut out, context.reply.protocol());
     let next = context.keyspace.scan(context.session.db, request.cursor, request.count, &mut |key: &[u8], head: &Head| {
@@ -111,11 +116,14 @@ pub(super) fn members(
         reply(&mut context.reply, 0, 0, b"");
         return Ok(());
     };
-    let request = Request::parse(cursor, &arguments[3..], false)?;
+    let request = Request::parse(cursor, &arguments[3..], Some(kind))?;
     let (mut found, mut out, mut damage) = (0, Vec::new(), Ok(()));
     let mut writer = Writer::new(&mut out, context.reply.protocol());
     let next = context.keyspace.scan_members(&head, request.cursor, request.count, &mut |member: &[u8], value: &[u8]| {
-        if request.wants(member) {
+        if request.wants(member) && request.only_names {
+            writer.bulk(member);
+            found += 1;
+        } else if request.wants(member) {
             match write(&mut writer, member, value) {
                 Ok(elements) => found += elements,
                 Err(error) => damage = Err(error),

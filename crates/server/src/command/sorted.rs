@@ -4,7 +4,7 @@ use super::arguments::{Rest, count, double, is, not_negative, numbered_keys};
 use super::hashes::{pick, size};
 use super::scan;
 use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
-use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX};
+use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Kind, check_member, decode_score};
 use crate::number::format_double;
 use crate::resp::{Protocol, Writer};
@@ -45,12 +45,12 @@ pub(super) const COMMANDS: &[Command] = &[
         .since("5.0.0")
         .says("Remove the members with the lowest scores", "O(n), n being the number of members"),
     zset("zrandmember", -2, zrandmember).flags(READ).since("6.2.0").says("Some members", "O(n), n being the number of members"),
-    zset("zrank", 3, zrank)
+    zset("zrank", -3, zrank)
         .flags(READ | FAST)
         .since("2.0.0")
         .says("How many members come before", "O(log(n)), and O(n) at first, n being the members"),
     zset("zrem", -3, zrem).flags(WRITE | FAST).since("1.2.0").says("Remove members", "O(n), n being the number of members"),
-    zset("zrevrank", 3, zrevrank)
+    zset("zrevrank", -3, zrevrank)
         .flags(READ | FAST)
         .since("2.0.0")
         .says("How many members come behind", "O(log(n)), and O(n) at first, n being the members"),
@@ -205,15 +205,33 @@ fn zmscore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn rank(context: &mut Context, arguments: &[&[u8]], backward: bool) -> Outcome {
+    let with_score = match arguments {
+        [_, _, _] => false,
+        [_, _, _, word] if is(word, "withscore") => true,
+        [_, _, _, _] => return Err(SYNTAX),
+        _ => return Err(wrong_arity(arguments[0])),
+    };
     let found = match context.find(arguments[1], Kind::SortedSet)? {
         Some(head) => {
-            context.keyspace.rank(&head, arguments[2])?.map(|(rank, _)| if backward { (head.count - 1).saturating_sub(rank) } else { rank })
+            let from_end = |rank| if backward { (head.count - 1).saturating_sub(rank) } else { rank };
+            context.keyspace.rank(&head, arguments[2])?.map(|(rank, score)| (from_end(rank), score))
         }
         None => None,
     };
-    match found {
-        Some(rank) => context.reply.integer(i64::try_from(rank).unwrap_or(i64::MAX)),
-        None => context.reply.null(),
+    let Some((rank, score)) = found else {
+        if with_score {
+            context.reply.null_array();
+        } else {
+            context.reply.null();
+        }
+        return Ok(());
+    };
+    if with_score {
+        context.reply.array(2);
+    }
+    context.reply.integer(i64::try_from(rank).unwrap_or(i64::MAX));
+    if with_score {
+        context.reply.double(score);
     }
     Ok(())
 }

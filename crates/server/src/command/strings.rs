@@ -1,6 +1,7 @@
 //! Commands for strings.
 
 use super::arguments::{Rest, integer, is, span, wide};
+use super::conditional::Comparison;
 use super::steps::AT_ONCE;
 use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{
@@ -60,7 +61,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Deadline of a key that a command's options ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ends<'a> {
+pub(super) enum Ends<'a> {
     /// No option was given.
     Unsaid,
     /// The key keeps its deadline.
@@ -73,7 +74,7 @@ enum Ends<'a> {
 
 impl<'a> Ends<'a> {
     /// Parses an option with a deadline and its argument; `None`: `word` is no such option.
-    fn option(word: &[u8], rest: &mut Rest<'_, 'a>) -> Result<Option<Ends<'a>>, Failure> {
+    pub fn option(word: &[u8], rest: &mut Rest<'_, 'a>) -> Result<Option<Ends<'a>>, Failure> {
         let (seconds, from_now) = match () {
             () if is(word, "ex") => (true, true),
             () if is(word, "px") => (false, true),
@@ -85,7 +86,7 @@ impl<'a> Ends<'a> {
     }
 
     /// The options of a command so far, after another one: repeating an option replaces its number, a different option is an error.
-    fn followed_by(self, next: Ends<'a>) -> Result<Ends<'a>, Failure> {
+    pub fn followed_by(self, next: Ends<'a>) -> Result<Ends<'a>, Failure> {
         let is_same = match (self, next) {
             (Ends::At { seconds, from_now, .. }, Ends::At { seconds: next_seconds, from_now: next_from_now, .. }) => {
                 (seconds, from_now) == (next_seconds, next_from_now)
@@ -96,7 +97,7 @@ impl<'a> Ends<'a> {
     }
 
     /// The deadline, unix milliseconds. `old`: the key's present one. `name`: the command, for errors.
-    fn deadline(self, old: Option<u64>, now: u64, name: &str) -> Result<Option<u64>, Failure> {
+    pub fn deadline(self, old: Option<u64>, now: u64, name: &str) -> Result<Option<u64>, Failure> {
         let Ends::At { number, seconds, from_now } = self else {
             return Ok(if self == Ends::Keep { old } else { None });
         };
@@ -139,7 +140,7 @@ fn value_length(context: &Context, value: &[u8]) -> u64 {
 }
 
 /// Sets a key to the request's value, which may have been stored in the keyspace already.
-fn set_value(context: &mut Context, key: &[u8], value: &[u8], deadline: Option<u64>) -> Outcome {
+pub(super) fn set_value(context: &mut Context, key: &[u8], value: &[u8], deadline: Option<u64>) -> Outcome {
     let db = context.db();
     if !context.set_prepared((db, key), deadline, true)? {
         context.keyspace.set_string(db, key, value, deadline)?;
@@ -178,10 +179,39 @@ fn reply_part(context: &mut Context, from: u64, to: u64) -> Outcome {
     Ok(())
 }
 
+/// Condition under which `SET` sets the key.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct If {
-    absent: bool,
-    present: bool,
+enum If<'a> {
+    #[default]
+    Always,
+    Absent,
+    Present,
+    Compares(Comparison<'a>),
+}
+
+impl<'a> If<'a> {
+    /// Adds an option. A condition may be repeated, the last operand counts; two different ones are an error.
+    fn and(self, next: If<'a>) -> Result<If<'a>, Failure> {
+        match (self, next) {
+            (If::Always, next) => Ok(next),
+            (If::Compares(before), If::Compares(now)) if before.is_like(&now) => Ok(next),
+            (before, next) if before == next => Ok(next),
+            _ => Err(SYNTAX),
+        }
+    }
+
+    /// Whether the condition is fulfilled; the key was found last.
+    fn holds(&self, context: &mut Context, key: &[u8], exists: bool) -> Result<bool, Failure> {
+        Ok(match self {
+            If::Always => true,
+            If::Absent => !exists,
+            If::Present => exists,
+            If::Compares(comparison) => match context.find(key, Kind::String)? {
+                Some(string) => comparison.holds(context, &string)?,
+                None => comparison.allows_absence(),
+            },
+        })
+    }
 }
 
 fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -189,14 +219,16 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (mut only, mut ends, mut gets) = (If::default(), Ends::Unsaid, false);
     let mut rest = Rest::new(&arguments[3..]);
     while let Some(word) = rest.next() {
-        if is(word, "nx") && !only.present {
-            only.absent = true;
-        } else if is(word, "xx") && !only.absent {
-            only.present = true;
+        if is(word, "nx") {
+            only = only.and(If::Absent)?;
+        } else if is(word, "xx") {
+            only = only.and(If::Present)?;
         } else if is(word, "get") {
             gets = true;
         } else if is(word, "keepttl") {
             ends = ends.followed_by(Ends::Keep)?;
+        } else if let Some(comparison) = Comparison::option(word, &mut rest) {
+            only = only.and(If::Compares(comparison))?;
         } else {
             ends = ends.followed_by(Ends::option(word, &mut rest)?.ok_or(SYNTAX)?)?;
         }
@@ -206,7 +238,7 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         reply_string(context, key)?;
     }
     let old = context.keyspace.find(context.db(), key)?;
-    if only.absent && old.is_some() || only.present && old.is_none() {
+    if !only.holds(context, key, old.is_some())? {
         if !gets {
             context.reply.null();
         }

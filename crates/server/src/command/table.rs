@@ -2,7 +2,7 @@
 
 use super::{Context, Outcome, keyspecs, units};
 use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
-use super::{bitmaps, debug, geo, hyperloglog, lcs, sort};
+use super::{bitmaps, conditional, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{
     connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
@@ -255,6 +255,7 @@ pub(super) fn takes(arity: i32, arguments: usize) -> bool {
 /// All commands, family by family.
 pub const TABLE: &[&[Command]] = &[
     strings::COMMANDS,
+    conditional::COMMANDS,
     lcs::COMMANDS,
     bitmaps::COMMANDS,
     hyperloglog::COMMANDS,

@@ -4,6 +4,7 @@
 mod edges;
 mod fields;
 mod hot;
+mod newer;
 mod steps;
 mod streams;
 
