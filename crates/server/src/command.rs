@@ -53,6 +53,7 @@ mod streams;
 mod streams_groups;
 mod streams_info;
 mod streams_read;
+mod streams_references;
 mod strings;
 mod subcommand;
 mod table;

@@ -225,7 +225,7 @@ fn facts(reply: Reply) -> Vec<(&'static str, Reply)> {
 const WITHOUT_SUBCOMMANDS: &[&str] = &["cluster", "function", "script"];
 
 /// Commands and subcommands of later versions.
-const NEWER: &[&str] = &["client|setinfo", "delex", "delifeq", "digest", "msetex", "waitaof"];
+const NEWER: &[&str] = &["client|setinfo", "delex", "delifeq", "digest", "msetex", "waitaof", "xackdel", "xdelex"];
 
 /// Commands that take more arguments in later versions.
 const TAKE_MORE: &[&str] = &["zrank", "zrevrank"];
@@ -323,4 +323,50 @@ fn whoever_reads_figures_finds_them_under_their_names() {
     assert!(theirs.len() > 150, "{theirs:?}");
     let missing: Vec<&String> = theirs.difference(&ours).filter(|name| !NOT_TOLD.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// `redis-cli` finds the biggest keys, and says why it finds no hot ones.
+#[test]
+fn the_command_line_client_finds_big_keys() {
+    let served = Served::start();
+    let mut client = served.client();
+    let big = "x".repeat(50_000);
+    for line in [
+        format!("SET big {big}"),
+        "SET small 1".into(),
+        "RPUSH list 1 2 3".into(),
+        "HSET hash a 1 b 2".into(),
+        "XADD stream * a b".into(),
+        "ZADD zset 1 a".into(),
+        "SADD set a b c".into(),
+    ] {
+        client.ask(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    }
+    let run = |option: &str| {
+        let port = served.address.port().to_string();
+        let output = std::process::Command::new("redis-cli").args(["-p", &port, option]).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+    };
+    let Some((is_good, text)) = run("--bigkeys") else {
+        eprintln!("skipped: there is no redis-cli here");
+        return;
+    };
+    for line in [
+        "Sampled 7 keys in the keyspace!",
+        "Biggest string found '\"big\"' has 50000 bytes",
+        "Biggest   list found '\"list\"' has 3 items",
+        "Biggest    set found '\"set\"' has 3 members",
+        "Biggest   hash found '\"hash\"' has 2 fields",
+        "Biggest stream found '\"stream\"' has 1 entries",
+    ] {
+        assert!(is_good && text.contains(line), "{line}\n{text}");
+    }
+    let (is_good, text) = run("--memkeys").unwrap();
+    assert!(is_good && text.contains("Biggest string found '\"big\"' has 50"), "{text}");
+    let (is_good, text) = run("--hotkeys").unwrap();
+    assert!(!is_good && text.contains("An LFU maxmemory policy is not selected"), "{text}");
+    client.ask(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lfu"]);
+    let (is_good, text) = run("--hotkeys").unwrap();
+    assert!(!is_good && text.contains("Access frequency not tracked: maxmemory-policy has no effect on this server"), "{text}");
 }

@@ -71,6 +71,8 @@ const FORMS: &[(&str, Form)] = &[
     ("spop", Form::ByItself),
     ("xadd", Form::Entry),
     ("xtrim", Form::Trim),
+    // These two log the entries that they remove themselves.
+    ("xackdel xdelex", Form::Pending),
     ("xautoclaim xclaim xreadgroup", Form::Pending),
 ];
 
@@ -81,6 +83,9 @@ fn form(command: &Command, arguments: &[&[u8]]) -> Form {
     match BY_NAME.get(command.name) {
         // `SET` without options depends on nothing but the request.
         Some(Form::String) if command.name == "set" && arguments.len() == 3 => Form::Same,
+        // A trim that leaves out entries logs itself.
+        Some(Form::Entry) if entry_options(arguments).2 => Form::ByItself,
+        Some(Form::Trim) if arguments.iter().skip(2).any(|word| is(word, "acked")) => Form::ByItself,
         Some(form) => *form,
         None if command.has(WRITE) => Form::Same,
         // A command that changes keys although its flags do not say so.
@@ -205,7 +210,7 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
             return hash_deadlines::note(context, (db, key), &hash, (arguments, step));
         }
         Form::Entry => {
-            let (trims, at) = entry_options(arguments);
+            let (trims, at, _) = entry_options(arguments);
             let (id, count) = (head.stream.last.to_string(), head.count.to_string());
             let mut words = vec![&b"XADD"[..], key];
             if trims {
@@ -221,12 +226,16 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
     Ok(())
 }
 
-/// Whether an `XADD` that has run trims, and the index of the id among its arguments.
-fn entry_options(arguments: &[&[u8]]) -> (bool, usize) {
-    let (mut trims, mut at) = (false, 2);
+/// Whether an `XADD` that has run trims, the index of the id among its arguments, and whether it trims only what all groups acknowledged.
+fn entry_options(arguments: &[&[u8]]) -> (bool, usize, bool) {
+    let (mut trims, mut at, mut obeys) = (false, 2, false);
     while let Some(word) = arguments.get(at) {
         at += match () {
-            () if is(word, "nomkstream") => 1,
+            () if is(word, "nomkstream") || is(word, "keepref") || is(word, "delref") => 1,
+            () if is(word, "acked") => {
+                obeys = true;
+                1
+            }
             () if is(word, "limit") => 2,
             () if is(word, "maxlen") || is(word, "minid") => {
                 trims = true;
@@ -236,7 +245,7 @@ fn entry_options(arguments: &[&[u8]]) -> (bool, usize) {
             () => break,
         };
     }
-    (trims, at)
+    (trims, at, obeys)
 }
 
 /// Logs the whole values of the changed keys. If one is too large, the request is logged as received.
@@ -336,10 +345,12 @@ mod tests {
     #[test]
     fn the_id_stands_behind_the_options() {
         let of = |line: &str| entry_options(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        assert_eq!(of("XADD s * a b"), (false, 2));
-        assert_eq!(of("XADD s NOMKSTREAM 1-1 maxlen 3"), (false, 3));
-        assert_eq!(of("XADD s MAXLEN ~ 5 LIMIT 7 nomkstream 1-* limit x"), (true, 8));
-        assert_eq!(of("XADD s minid 5 * a b"), (true, 4));
-        assert_eq!(of("XADD s MAXLEN = 5 1 a b"), (true, 5));
+        assert_eq!(of("XADD s * a b"), (false, 2, false));
+        assert_eq!(of("XADD s NOMKSTREAM 1-1 maxlen 3"), (false, 3, false));
+        assert_eq!(of("XADD s MAXLEN ~ 5 LIMIT 7 nomkstream 1-* limit x"), (true, 8, false));
+        assert_eq!(of("XADD s minid 5 * a b"), (true, 4, false));
+        assert_eq!(of("XADD s MAXLEN = 5 1 a b"), (true, 5, false));
+        assert_eq!(of("XADD s delref minid 5 * acked b"), (true, 5, false));
+        assert_eq!(of("XADD s MAXLEN 5 Acked 1 a b"), (true, 5, true));
     }
 }

@@ -95,6 +95,7 @@ const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
     ('h', "hset", &["hmset", "hsetex", "hsetnx"]),
     ('h', "hdel", &["hgetdel"]),
     ('h', "hexpire", &["hexpireat", "hpexpire", "hpexpireat"]),
+    ('t', "xdel", &["xackdel", "xdelex"]),
     ('z', "zadd", &["geoadd"]),
     ('z', "zincr", &["zincrby"]),
     ('z', "zpopmax", &["bzpopmax"]),

@@ -178,7 +178,8 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (
         &[key(READ, 1)],
         "bitcount bitfield_ro bitpos digest dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit \
-         getrange hexpiretime hget hgetall hkeys hmget hpexpiretime hpttl hrandfield hscan httl hvals lindex lpos lrange pexpiretime pttl smembers smismember srandmember \
+         getrange hexpiretime hget hgetall hkeys hmget hpexpiretime hpttl hrandfield hscan httl hvals lindex lpos lrange pexpiretime pttl \
+         smembers smismember srandmember \
          sscan substr ttl xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange \
          zrevrangebylex zrevrangebyscore zrevrank zscan zscore",
     ),
@@ -203,10 +204,12 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (&[key(RW | ACCESS | UPDATE, 1)], "decr decrby getex getset hgetex hincrby hincrbyfloat incr incrby incrbyfloat move setbit zincrby"),
     (
         &[key(RW | UPDATE, 1)],
-        "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex lset persist pexpire pexpireat setrange xack xadd xclaim xsetid zadd",
+        "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex lset persist pexpire pexpireat setrange \
+         xack xadd xclaim xsetid zadd",
     ),
     (&[key(RW | INSERT, 1)], "append hsetnx linsert lpush lpushx pfadd rpush rpushx sadd"),
-    (&[key(RW | DELETE, 1)], "hdel lrem ltrim srem xautoclaim xdel xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore"),
+    (&[key(RW | DELETE, 1)], "hdel lrem ltrim srem xautoclaim xdel xdelex xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore"),
+    (&[key(RW | UPDATE | DELETE, 1)], "xackdel"),
     (&[key(TAKE, 1)], "getdel hgetdel lpop rpop spop zpopmax zpopmin"),
     (&[before_timeout(TAKE)], "blpop brpop bzpopmax bzpopmin"),
     (&[counted(TAKE, 1)], "lmpop zmpop"),

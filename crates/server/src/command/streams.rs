@@ -2,6 +2,7 @@
 
 use super::arguments::{Rest, integer, is};
 use super::hashes::size;
+use super::streams_references::{self, References};
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Blocks, Change, Edit, EntryId, Head, Keep, Keyspace, Kind, encode_fields, fields};
@@ -150,11 +151,16 @@ struct Trim {
     keep: Option<Keep>,
     is_rough: bool,
     limit: Option<u64>,
+    references: Option<References>,
 }
 
 impl Trim {
     /// Parses the option named `word`; false: it is none for trimming.
     fn parse(&mut self, word: &[u8], rest: &mut Rest) -> Result<bool, Failure> {
+        if let Some(references) = References::parse(word) {
+            let before = self.references.replace(references);
+            return if before.is_none() { Ok(true) } else { Err(SYNTAX) };
+        }
         let (by_length, by_id) = (is(word, "maxlen"), is(word, "minid"));
         if rest.len() == 0 {
             return Ok(false);
@@ -196,9 +202,9 @@ impl Trim {
         Err(Failure::fixed(text))
     }
 
-    /// Trims a stream; returns the number of entries removed.
-    fn run(&self, context: &mut Context, edit: &mut Edit) -> Result<u64, Failure> {
-        let Some(keep) = self.keep else { return Ok(0) };
+    /// Trims a stream; returns the number of entries removed, and the ids of those that are not simply the first ones.
+    fn run(&self, context: &mut Context, edit: &mut Edit, key: &[u8]) -> Result<(u64, Vec<EntryId>), Failure> {
+        let Some(keep) = self.keep else { return Ok((0, Vec::new())) };
         let size = context.server.configuration.stream_block;
         let usual = match size.saturating_mul(BLOCKS_AT_ONCE) {
             0 => TRIMMED_AT_ONCE.0,
@@ -209,7 +215,12 @@ impl Trim {
             Some(0) => u64::MAX,
             Some(limit) => limit,
         };
-        Ok(context.keyspace.trim_entries(edit, keep, self.is_rough.then_some(Blocks { size, limit }))?)
+        let blocks = self.is_rough.then_some(Blocks { size, limit });
+        let trimmed = streams_references::trim(context, (edit, key), self.references.unwrap_or_default(), (keep, blocks))?;
+        match trimmed {
+            Some(trimmed) => Ok(trimmed),
+            None => Ok((context.keyspace.trim_entries(edit, keep, blocks)?, Vec::new())),
+        }
     }
 }
 
@@ -279,13 +290,32 @@ fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("ERR Elements are too large to be stored"));
     }
     context.keyspace.append(&mut edit, id, encode_fields(pairs));
-    let trimmed = trim.run(context, &mut edit)?;
+    let (trimmed, gone) = trim.run(context, &mut edit, key)?;
     context.keyspace.finish(&edit);
+    if trim.references == Some(References::Obey) {
+        log_added(context, (key, id), pairs, (edit.head.count, trimmed, &gone));
+    }
     if trimmed > 0 {
         context.keyspace.note(context.session.db, key, Change::Trimmed);
     }
     reply_id(&mut context.reply, id);
     Ok(())
+}
+
+/// Logs an entry that was added for the AOF, and what was trimmed then: other entries than the first ones, or so many at the start.
+fn log_added(context: &mut Context, (key, id): (&[u8], EntryId), pairs: &[&[u8]], (count, trimmed, gone): (u64, u64, &[EntryId])) {
+    if !context.server.append.is_on() {
+        return;
+    }
+    let (id, count) = (id.to_string(), count.to_string());
+    let mut words = vec![&b"XADD"[..], key];
+    if trimmed > 0 && gone.is_empty() {
+        words.extend([&b"MAXLEN"[..], b"=", count.as_bytes()]);
+    }
+    words.push(id.as_bytes());
+    words.extend(pairs);
+    context.server.append.put(context.session.db, &words);
+    streams_references::log_removed(context, key, gone);
 }
 
 fn xtrim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -297,8 +327,15 @@ fn xtrim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
     }
     trim.check(true)?;
-    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Stream)?;
-    let removed = if edit.existed() { trim.run(context, &mut edit)? } else { 0 };
+    let key = arguments[1];
+    let mut edit = context.keyspace.edit(context.session.db, key, Kind::Stream)?;
+    let (removed, gone) = if edit.existed() { trim.run(context, &mut edit, key)? } else { (0, Vec::new()) };
+    if !gone.is_empty() {
+        streams_references::log_removed(context, key, &gone);
+    } else if removed > 0 && trim.references == Some(References::Obey) && context.server.append.is_on() {
+        let count = edit.head.count.to_string();
+        context.server.append.put(context.session.db, &[b"XTRIM", key, b"MAXLEN", b"=", count.as_bytes()]);
+    }
     reply_removed(context, &edit, removed)
 }
 

@@ -8,7 +8,7 @@ use super::{
     connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
 };
 use super::{dumps, functions, saving};
-use super::{streams, streams_groups, streams_info, streams_read};
+use super::{streams, streams_groups, streams_info, streams_read, streams_references};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -272,6 +272,7 @@ pub const TABLE: &[&[Command]] = &[
     streams::COMMANDS,
     streams_read::COMMANDS,
     streams_groups::COMMANDS,
+    streams_references::COMMANDS,
     streams_info::COMMANDS,
     geo::COMMANDS,
     connection::COMMANDS,

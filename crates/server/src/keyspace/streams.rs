@@ -146,11 +146,10 @@ impl Keyspace {
         Ok(removed)
     }
 
-    /// Removes the first entries except those to be kept, or fewer in whole blocks. Returns their number.
-    pub fn trim_entries(&mut self, edit: &mut Edit, keep: Keep, blocks: Option<Blocks>) -> Result<u64> {
-        let head = *edit.head;
+    /// Number of entries that a trim removes, and the end of their range if it is known.
+    fn to_trim(&self, head: &Head, keep: Keep, blocks: Option<Blocks>) -> Result<(u64, Option<Vec<u8>>)> {
         if head.count == 0 {
-            return Ok(0);
+            return Ok((0, None));
         }
         let (wanted, end) = match (keep, blocks) {
             (Keep::Newest(kept), _) => (head.count.saturating_sub(kept), None),
@@ -164,7 +163,17 @@ impl Keyspace {
                 (self.pass(&mut before, Direction::Forward, limit.max(1))?, None)
             }
         };
-        let removed = blocks.map_or(wanted, |blocks| blocks.cut(wanted, &head));
+        Ok((blocks.map_or(wanted, |blocks| blocks.cut(wanted, head)), end))
+    }
+
+    /// Number of entries that [`Keyspace::trim_entries`] would remove.
+    pub fn count_to_trim(&self, head: &Head, keep: Keep, blocks: Option<Blocks>) -> Result<u64> {
+        self.to_trim(head, keep, blocks).map(|(count, _)| count)
+    }
+
+    /// Removes the first entries except those to be kept, or fewer in whole blocks. Returns their number.
+    pub fn trim_entries(&mut self, edit: &mut Edit, keep: Keep, blocks: Option<Blocks>) -> Result<u64> {
+        let (removed, end) = self.to_trim(&edit.head, keep, blocks)?;
         if removed > 0 {
             self.remove_first(edit, removed, end)?;
         }

@@ -156,3 +156,107 @@ fn ranks_come_with_scores_and_fields_without_values() {
         ("ZRANK z c WITHSCORE", "_|"),
     ]);
 }
+
+#[test]
+fn entries_are_removed_with_and_without_what_groups_know_of_them() {
+    script(&[
+        ("XADD s 1-0 f v", "$3|1-0|"),
+        ("XADD s 2-0 f v", "$3|2-0|"),
+        ("XGROUP CREATE s g 0", "+OK|"),
+        ("XGROUP CREATE s h 0", "+OK|"),
+        ("XREADGROUP GROUP g me COUNT 1 STREAMS s >", "*1|*2|$1|s|*1|*2|$3|1-0|*2|$1|f|$1|v|"),
+        ("XREADGROUP GROUP h me STREAMS s >", "*1|*2|$1|s|*2|*2|$3|1-0|*2|$1|f|$1|v|*2|$3|2-0|*2|$1|f|$1|v|"),
+        ("XDELEX s ACKED IDS 3 1-0 2-0 9-9", "*3|:2|:2|:2|"),
+        ("XACKDEL s g ACKED IDS 2 1-0 2-0", "*2|:2|:-1|"),
+        ("XACKDEL s h IDS 1 1-0 ACKED", "*1|:1|"),
+        ("XLEN s", ":1|"),
+        // Group g has not been given it yet.
+        ("XACKDEL s h ACKED IDS 1 2-0", "*1|:2|"),
+        ("XREADGROUP GROUP g me STREAMS s >", "*1|*2|$1|s|*1|*2|$3|2-0|*2|$1|f|$1|v|"),
+        ("XDELEX s KEEPREF IDS 2 2-0 2-0", "*2|:1|:-1|"),
+        ("XPENDING s g", "*4|:1|$3|2-0|$3|2-0|*1|*2|$2|me|$1|1|"),
+        ("XDELEX s DELREF IDS 1 2-0", "*1|:-1|"),
+        ("XPENDING s g", "*4|:0|$-1|$-1|*-1|"),
+        ("XADD s 3-0 f v", "$3|3-0|"),
+        ("XREADGROUP GROUP g me NOACK STREAMS s >", "*1|*2|$1|s|*1|*2|$3|3-0|*2|$1|f|$1|v|"),
+        ("XREADGROUP GROUP h me STREAMS s >", "*1|*2|$1|s|*1|*2|$3|3-0|*2|$1|f|$1|v|"),
+        ("XACKDEL s h DELREF IDS 2 3-0 3-0", "*2|:1|:-1|"),
+        ("XLEN s", ":0|"),
+    ]);
+}
+
+#[test]
+fn wrong_removals_of_entries_are_refused() {
+    const NUMBER: &str = "-ERR Number of IDs must be a positive integer|";
+    const COUNT: &str = "-ERR The `numids` parameter must match the number of arguments|";
+    script(&[
+        ("XACKDEL s g", "-ERR wrong number of arguments for 'xackdel' command|"),
+        ("XACKDEL s g IDS 2 1-1 2-2", "*2|:-1|:-1|"),
+        ("XADD s 1-0 f v", "$3|1-0|"),
+        ("XACKDEL s g IDS 2 1-1 2-2", "*2|:-1|:-1|"),
+        ("XGROUP CREATE s g 0", "+OK|"),
+        ("XACKDEL s g IDS abc 1-1", NUMBER),
+        ("XACKDEL s g IDS 0 1-1", NUMBER),
+        ("XDELEX s IDS -5 1-1", NUMBER),
+        ("XDELEX s IDS 3 1-1 2-2", COUNT),
+        ("XDELEX s IDS 1 1-1 2-2", SYNTAX),
+        ("XDELEX s KEEPREF DELREF IDS 1 1-1", SYNTAX),
+        ("XDELEX s ACKED KEEPREF 1-1", SYNTAX),
+        ("XDELEX s IDS 1 x", "-ERR Invalid stream ID specified as stream command argument|"),
+        ("LPUSH l a", ":1|"),
+        ("XDELEX l IDS 1 1-1", TYPE),
+    ]);
+}
+
+#[test]
+fn trims_obey_groups_or_make_them_forget() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    let mut say = |line: &str| talk.say(&mut session, line);
+    for n in 1..=6 {
+        say(&format!("XADD s {n}-0 f v"));
+    }
+    // Without groups all options do the same.
+    assert_eq!(say("XTRIM s MAXLEN 5 ACKED"), ":1|");
+    say("XGROUP CREATE s g 0");
+    say("XREADGROUP GROUP g me COUNT 4 STREAMS s >");
+    say("XACK s g 3-0 4-0");
+    for (line, expected) in [
+        ("XTRIM s MAXLEN 4 ACKED", ":1|"),
+        ("XRANGE s - + COUNT 2", "*2|*2|$3|2-0|*2|$1|f|$1|v|*2|$3|4-0|*2|$1|f|$1|v|"),
+        // The last entry is yet to be delivered.
+        ("XTRIM s MAXLEN 0 ACKED", ":1|"),
+        ("XLEN s", ":3|"),
+        ("XADD s ACKED MINID 9 7-0 f v", "$3|7-0|"),
+        ("XLEN s", ":4|"),
+        ("XTRIM s MINID 5-0 DELREF", ":1|"),
+        ("XPENDING s g", "*4|:1|$3|5-0|$3|5-0|*1|*2|$2|me|$1|1|"),
+        ("XADD s MAXLEN 1 DELREF 8-0 f v", "$3|8-0|"),
+        ("XPENDING s g", "*4|:0|$-1|$-1|*-1|"),
+        ("XLEN s", ":1|"),
+        ("XADD s MAXLEN 1 KEEPREF 9-0 f v", "$3|9-0|"),
+        ("XTRIM s MAXLEN 1 KEEPREF ACKED", SYNTAX),
+        ("XTRIM s ACKED LIMIT 0", "-ERR syntax error, XTRIM must be called with a trimming strategy|"),
+        ("XADD s ACKED", "-ERR wrong number of arguments for 'xadd' command|"),
+    ] {
+        assert_eq!(say(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn rough_trims_obey_groups_too() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    let mut say = |line: &str| talk.say(&mut session, line);
+    say("CONFIG SET stream-node-max-entries 2");
+    for n in 1..=4 {
+        say(&format!("XADD s {n}-0 f v"));
+    }
+    say("XGROUP CREATE s g 0");
+    say("XREADGROUP GROUP g me STREAMS s >");
+    say("XACK s g 1-0 2-0");
+    assert_eq!(say("XTRIM s MINID ~ 5-0 ACKED"), ":2|");
+    assert_eq!(say("XTRIM s MINID ~ 4-0 DELREF"), ":0|");
+    assert_eq!(say("XTRIM s MINID ~ 5-0 DELREF"), ":2|");
+    assert_eq!(say("XPENDING s g"), "*4|:0|$-1|$-1|*-1|");
+}
