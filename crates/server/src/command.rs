@@ -10,6 +10,7 @@ mod arguments;
 mod bitmaps;
 mod blocking;
 mod clients;
+mod clients_filter;
 mod conditional;
 mod config;
 pub mod configuration;

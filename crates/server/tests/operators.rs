@@ -225,7 +225,8 @@ fn facts(reply: Reply) -> Vec<(&'static str, Reply)> {
 const WITHOUT_SUBCOMMANDS: &[&str] = &["cluster", "function", "script"];
 
 /// Commands and subcommands of later versions.
-const NEWER: &[&str] = &["client|setinfo", "delex", "delifeq", "digest", "msetex", "waitaof", "xackdel", "xdelex"];
+const NEWER: &[&str] =
+    &["client|capa", "client|no-touch", "client|setinfo", "delex", "delifeq", "digest", "msetex", "waitaof", "xackdel", "xdelex"];
 
 /// Commands that take more arguments in later versions.
 const TAKE_MORE: &[&str] = &["zrank", "zrevrank"];

@@ -2,6 +2,7 @@
 
 use super::arguments::{integer, integer_or, is};
 use super::blocking::{Reason, milliseconds};
+use super::clients_filter::{Filter, is_condition};
 use super::connection::check_name;
 use super::hub::Topic;
 use super::session::Replies;
@@ -18,6 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new(Group::Connection, "client", -2, client)
         .subcommands(&[
             "caching",
+            "capa",
             "getname",
             "getredir",
             "help",
@@ -26,6 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "kill",
             "list",
             "no-evict",
+            "no-touch",
             "pause",
             "reply",
             "setinfo",
@@ -89,15 +92,16 @@ pub struct Client {
     /// The number of the client's user.
     pub(super) user: u64,
     user_name: Vec<u8>,
-    name: Vec<u8>,
-    library: [Vec<u8>; 2],
-    db: usize,
+    pub(super) name: Vec<u8>,
+    pub(super) library: [Vec<u8>; 2],
+    pub(super) db: usize,
     command: (&'static str, &'static str),
     /// RESP version: 2 or 3.
     protocol: u8,
     is_waiting: bool,
     closes: bool,
     stays: bool,
+    leaves_no_trace: bool,
     /// Number of queued commands of an open transaction.
     queued: Option<usize>,
 }
@@ -118,6 +122,7 @@ impl Client {
         self.is_waiting = session.is_waiting();
         self.closes = session.closes;
         self.stays = session.stays;
+        self.leaves_no_trace = session.leaves_no_trace;
         self.queued = session.multi.as_ref().map(|multi| multi.commands.len());
         if self.name != session.name {
             self.name.clone_from(&session.name);
@@ -146,6 +151,7 @@ impl Client {
             ('c', self.closes),
             ('U', self.is_unix),
             ('e', self.stays),
+            ('T', self.leaves_no_trace),
         ];
         let set: String = all.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| *flag).collect();
         if set.is_empty() { "N".into() } else { set }
@@ -239,6 +245,8 @@ const HELP: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CACHING (YES|NO)",
     "    An error: there is no tracking.",
+    "CAPA <option> [options...]",
+    "    Say what this connection understands; nothing depends on it.",
     "GETNAME",
     "    The name of this connection.",
     "GETREDIR",
@@ -250,11 +258,14 @@ const HELP: &[&str] = &[
     "KILL <ip:port>",
     "    Close the connection from there.",
     "KILL <option> <value> [<option> <value> [...]]",
-    "    Close the connections that all options describe: ADDR, LADDR, ID, TYPE (NORMAL|PUBSUB), USER, SKIPME (YES|NO).",
-    "LIST [TYPE (NORMAL|PUBSUB)] [ID <client-id> [<client-id> ...]]",
-    "    What is known of connections.",
+    "    Close the connections that all options describe: ADDR, LADDR, IP, ID <id> [<id> ...], TYPE (NORMAL|PUBSUB), USER, NAME,",
+    "    LIB-NAME, LIB-VER, DB, MAXAGE <seconds>, IDLE <seconds>, each of them perhaps with NOT- in front, and SKIPME (YES|NO).",
+    "LIST [<option> <value> [<option> <value> [...]]]",
+    "    What is known of connections, of all or of those that the options of KILL describe.",
     "NO-EVICT (ON|OFF)",
     "    Whether this connection is spared when connections take too much memory.",
+    "NO-TOUCH (ON|OFF)",
+    "    Whether commands of this connection count as uses of keys.",
     "PAUSE <timeout> [WRITE|ALL]",
     "    Let all requests, or those that write, wait for so many milliseconds.",
     "REPLY (ON|OFF|SKIP)",
@@ -279,6 +290,10 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("caching", 3, |_, _| {
         Err(Failure::fixed("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
     }),
+    Sub("capa", -3, |context, _| {
+        context.reply.ok();
+        Ok(())
+    }),
     Sub("getname", 2, |context, _| {
         let name = &context.session.name;
         context.reply.bulk_or_null((!name.is_empty()).then_some(&name[..]));
@@ -297,6 +312,7 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("kill", -3, kill),
     Sub("list", -2, list),
     Sub("no-evict", 3, no_evict),
+    Sub("no-touch", 3, no_touch),
     Sub("pause", -3, pause),
     Sub("reply", 3, reply_mode),
     Sub("setinfo", 4, set_info),
@@ -342,103 +358,33 @@ fn info(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Types of clients. Types for replication do not exist here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Normal,
-    PubSub,
-    None,
-}
-
-impl Type {
-    fn parse(text: &[u8]) -> Result<Type, Failure> {
-        match () {
-            () if is(text, "normal") => Ok(Type::Normal),
-            () if is(text, "pubsub") => Ok(Type::PubSub),
-            () if ["slave", "replica", "master"].iter().any(|known| is(text, known)) => Ok(Type::None),
-            () => Err(Failure::new([b"ERR Unknown client type '", text, b"'"].concat())),
-        }
-    }
-
-    fn of(context: &Context, id: u64) -> Type {
-        if context.server.hub.is_listening(id) { Type::PubSub } else { Type::Normal }
-    }
-}
-
 fn list(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     context.server.update(context.session, context.keyspace.now());
     let all = &context.server.clients;
     let wanted: Vec<&Client> = match &arguments[2..] {
         [] => all.values().collect(),
-        [word, name] if is(word, "type") => {
-            let kind = Type::parse(name)?;
-            all.values().filter(|client| Type::of(context, client.id) == kind).collect()
-        }
-        [word, ids @ ..] if is(word, "id") && !ids.is_empty() => {
+        [word, ids @ ..] if is(word, "id") && !ids.is_empty() && !ids.iter().any(|id| is_condition(id)) => {
             let number = |id: &&[u8]| integer_or(id, Failure::fixed("ERR Invalid client ID"));
             let ids: Vec<i64> = ids.iter().map(number).collect::<Result<_, _>>()?;
             ids.iter().filter_map(|id| all.get(&u64::try_from(*id).ok()?)).collect()
         }
-        _ => return Err(SYNTAX),
+        options => {
+            let filter = Filter::parse(options, &context.server.users)?;
+            all.values().filter(|client| filter.takes(context, client, true)).collect()
+        }
     };
     let lines: String = wanted.into_iter().map(|client| client.line(context.keyspace, context.server)).collect();
     context.reply.verbatim(*b"txt", lines.as_bytes());
     Ok(())
 }
 
-/// Connections that `CLIENT KILL` closes.
-#[derive(Debug, Default)]
-struct Filter<'a> {
-    id: Option<u64>,
-    kind: Option<Type>,
-    address: Option<&'a [u8]>,
-    local_address: Option<&'a [u8]>,
-    user: Option<u64>,
-    with_self: bool,
-}
-
-impl<'a> Filter<'a> {
-    fn parse(arguments: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Failure> {
-        const ID: Failure = Failure::fixed("ERR client-id should be greater than 0");
-        if let [address] = arguments {
-            return Ok(Filter { address: Some(address), with_self: true, ..Filter::default() });
-        }
-        let mut filter = Filter::default();
-        for pair in arguments.chunks(2) {
-            let [word, value] = pair else { return Err(SYNTAX) };
-            match () {
-                () if is(word, "id") => {
-                    filter.id = Some(u64::try_from(integer_or(value, ID)?).ok().filter(|id| *id > 0).ok_or(ID)?);
-                }
-                () if is(word, "type") => filter.kind = Some(Type::parse(value)?),
-                () if is(word, "addr") => filter.address = Some(value),
-                () if is(word, "laddr") => filter.local_address = Some(value),
-                () if is(word, "user") => {
-                    let unknown = || Failure::new([b"ERR No such user '", *value, b"'"].concat());
-                    filter.user = Some(users.number_of(value).ok_or_else(unknown)?);
-                }
-                () if is(word, "skipme") && is(value, "yes") => filter.with_self = false,
-                () if is(word, "skipme") && is(value, "no") => filter.with_self = true,
-                () => return Err(SYNTAX),
-            }
-        }
-        Ok(filter)
-    }
-
-    fn takes(&self, context: &Context, client: &Client) -> bool {
-        self.address.is_none_or(|address| client.address.as_bytes() == address)
-            && self.local_address.is_none_or(|address| client.local_address.as_bytes() == address)
-            && self.kind.is_none_or(|kind| Type::of(context, client.id) == kind)
-            && self.id.is_none_or(|id| client.id == id)
-            && self.user.is_none_or(|user| client.user == user)
-            && (self.with_self || client.id != context.session.id)
-    }
-}
-
 fn kill(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let filter = Filter::parse(&arguments[2..], &context.server.users)?;
+    let filter = match &arguments[2..] {
+        [address] => Filter::address(address),
+        options => Filter::parse(options, &context.server.users)?,
+    };
     let all = context.server.clients.values();
-    let found: Vec<u64> = all.filter(|client| filter.takes(context, client)).map(|client| client.id).collect();
+    let found: Vec<u64> = all.filter(|client| filter.takes(context, client, false)).map(|client| client.id).collect();
     for id in &found {
         if *id == context.session.id {
             // The client's own connection closes after the reply.
@@ -457,12 +403,22 @@ fn kill(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
+fn on_or_off(word: &[u8]) -> Result<bool, Failure> {
+    match () {
+        () if is(word, "on") => Ok(true),
+        () if is(word, "off") => Ok(false),
+        () => Err(SYNTAX),
+    }
+}
+
 fn no_evict(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    context.session.stays = match arguments[2] {
-        word if is(word, "on") => true,
-        word if is(word, "off") => false,
-        _ => return Err(SYNTAX),
-    };
+    context.session.stays = on_or_off(arguments[2])?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn no_touch(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.session.leaves_no_trace = on_or_off(arguments[2])?;
     context.reply.ok();
     Ok(())
 }

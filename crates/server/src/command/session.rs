@@ -81,6 +81,8 @@ pub struct Session {
     pub(super) listens: bool,
     /// Whether the client is exempt from being closed when connections take too much memory (`CLIENT NO-EVICT`).
     pub(super) stays: bool,
+    /// Whether the client's commands do not count as uses of keys (`CLIENT NO-TOUCH`).
+    pub(super) leaves_no_trace: bool,
     /// Whether the commands of a transaction are running.
     pub(super) is_in_exec: bool,
     /// The wait that the command that has just run asks for.

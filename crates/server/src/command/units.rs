@@ -87,6 +87,7 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
         "client",
         &[
             ("caching", 3, ASK, "6.0.0"),
+            ("capa", -3, ASK, "8.0.0"),
             ("getname", 2, ASK, "2.6.9"),
             ("getredir", 2, ASK, "6.0.0"),
             ("help", 2, HELP, "5.0.0"),
@@ -95,6 +96,7 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
             ("kill", -3, SETUP, "2.4.0"),
             ("list", -2, SETUP, "2.4.0"),
             ("no-evict", 3, SETUP, "7.0.0"),
+            ("no-touch", 3, ASK, "7.2.0"),
             ("pause", -3, SETUP, "2.9.50"),
             ("reply", 3, ASK, "3.2.0"),
             ("setinfo", 4, ASK, "7.2.0"),

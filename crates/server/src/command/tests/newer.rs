@@ -260,3 +260,51 @@ fn rough_trims_obey_groups_too() {
     assert_eq!(say("XTRIM s MINID ~ 5-0 DELREF"), ":2|");
     assert_eq!(say("XPENDING s g"), "*4|:0|$-1|$-1|*-1|");
 }
+
+#[test]
+fn clients_say_what_they_understand() {
+    script(&[
+        ("CLIENT CAPA redirect other", "+OK|"),
+        ("CLIENT CAPA", "-ERR wrong number of arguments for 'client|capa' command|"),
+        ("CLIENT NO-TOUCH ON", "+OK|"),
+        ("CLIENT NO-TOUCH maybe", SYNTAX),
+        ("CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range|"),
+        ("CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0|"),
+        ("CLIENT KILL MAXAGE 100000 SKIPME no", ":0|"),
+        ("CLIENT KILL ID 7 8 9 TYPE normal", ":0|"),
+        ("CLIENT KILL ID 7 x", "-ERR client-id should be greater than 0|"),
+        ("CLIENT KILL NOT-ID 1 SKIPME no", ":0|"),
+        ("CLIENT KILL NOT-FLAG 1 SKIPME no", SYNTAX),
+        ("CLIENT LIST ID 1 x", "-ERR Invalid client ID|"),
+        ("CLIENT LIST TYPE", SYNTAX),
+        ("CLIENT LIST NOT-ID 1", "$0||"),
+    ]);
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    talk.say(&mut session, "CLIENT NO-TOUCH ON");
+    talk.say(&mut session, "CLIENT SETNAME me");
+    assert!(talk.say(&mut session, "CLIENT INFO").contains(" flags=T "));
+    for (line, is_found) in [
+        ("CLIENT LIST NAME me", true),
+        ("CLIENT LIST NAME me DB 1", false),
+        ("CLIENT LIST NOT-NAME you DB 0", true),
+        ("CLIENT LIST ID 1 NAME you", false),
+        ("CLIENT LIST ID 2 1 SKIPME no", true),
+    ] {
+        assert_eq!(talk.say(&mut session, line).contains("name=me"), is_found, "{line}");
+    }
+    assert_eq!(talk.say(&mut session, "CLIENT KILL NAME me DB 0 SKIPME no"), ":1|");
+}
+
+#[test]
+fn clients_are_killed_by_age() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    let now = talk.keyspace.now();
+    for (id, age) in [(2, 5_000), (3, 4_999), (4, 100_000)] {
+        talk.server.clients.insert(id, crate::command::Client::new(id, format!("127.0.0.1:{id}"), String::new(), 0, now - age));
+    }
+    assert_eq!(talk.say(&mut session, "CLIENT KILL MAXAGE 5 NOT-ID 4"), ":1|");
+    assert_eq!(talk.server.killed, [2]);
+    assert_eq!(talk.say(&mut session, "CLIENT KILL IP 127.0.0.1 MAXAGE 1"), ":2|");
+}
