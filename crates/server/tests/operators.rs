@@ -222,11 +222,22 @@ fn facts(reply: Reply) -> Vec<(&'static str, Reply)> {
 }
 
 /// Commands with subcommands in Redis and none here: they only reply that they are not supported.
-const WITHOUT_SUBCOMMANDS: &[&str] = &["cluster", "function", "script"];
+const WITHOUT_SUBCOMMANDS: &[&str] = &["function", "script"];
 
 /// Commands and subcommands of later versions.
-const NEWER: &[&str] =
-    &["client|capa", "client|no-touch", "client|setinfo", "delex", "delifeq", "digest", "msetex", "waitaof", "xackdel", "xdelex"];
+const NEWER: &[&str] = &[
+    "client|capa",
+    "client|no-touch",
+    "client|setinfo",
+    "cluster|myshardid",
+    "delex",
+    "delifeq",
+    "digest",
+    "msetex",
+    "waitaof",
+    "xackdel",
+    "xdelex",
+];
 
 /// Commands that take more arguments in later versions.
 const TAKE_MORE: &[&str] = &["zrank", "zrevrank"];

@@ -22,10 +22,42 @@ const fn script(name: &'static str, arity: i32, flags: u32, since: &'static str)
     command.since(since).says("Refused: there are no scripts", "O(1)")
 }
 
+/// Subcommands of `CLUSTER`.
+const CLUSTER: &[&str] = &[
+    "addslots",
+    "addslotsrange",
+    "bumpepoch",
+    "count-failure-reports",
+    "countkeysinslot",
+    "delslots",
+    "delslotsrange",
+    "failover",
+    "flushslots",
+    "forget",
+    "getkeysinslot",
+    "help",
+    "info",
+    "keyslot",
+    "links",
+    "meet",
+    "myid",
+    "myshardid",
+    "nodes",
+    "replicas",
+    "replicate",
+    "reset",
+    "saveconfig",
+    "set-config-epoch",
+    "setslot",
+    "shards",
+    "slaves",
+    "slots",
+];
+
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     cluster("asking", 1, FAST),
-    cluster("cluster", -2, 0),
+    cluster("cluster", -2, 0).subcommands(CLUSTER),
     cluster("readonly", 1, FAST | LOADING | STALE),
     cluster("readwrite", 1, FAST | LOADING | STALE),
     command(Group::Server, "failover", -1, ADMIN | NOSCRIPT | STALE, |_, _| Err(NO_REPLICATION))

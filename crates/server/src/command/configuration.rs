@@ -4,6 +4,7 @@
 //! describes what the server does, [`FREE`] ones are stored without effect, and [`ABSENT`] ones are rejected with a reason. A directive
 //! whose effect somebody would miss is never accepted and ignored.
 
+mod compatible;
 mod file;
 mod fixed;
 mod free;
@@ -12,6 +13,7 @@ mod parameters;
 mod renames;
 mod values;
 
+pub use compatible::Compatible;
 pub(super) use file::rewrite;
 pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
@@ -124,6 +126,8 @@ pub struct Configuration {
     pub tls_port: u16,
     /// Settings of TLS.
     pub tls: tls::Settings,
+    /// The version of Redis that clients are told.
+    pub compatible: Compatible,
     /// Directory of the data.
     pub directory: String,
     /// Whether a log in Redis's format (AOF) is kept.
@@ -225,6 +229,7 @@ impl Default for Configuration {
             port: 6379,
             tls_port: 0,
             tls: tls::Settings::default(),
+            compatible: Compatible::default(),
             directory: "sinter-data".into(),
             append_only: false,
             append_name: "appendonly.aof".into(),

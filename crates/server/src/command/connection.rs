@@ -9,9 +9,6 @@ use crate::resp::Protocol;
 
 const NAME: Failure = Failure::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
 
-/// The version of Redis whose commands and replies are implemented.
-pub(super) const REDIS_VERSION: &str = "7.0.15";
-
 const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Connection, name, arity, run).flags(FAST | LOADING | STALE | NOSCRIPT)
 }
@@ -140,7 +137,7 @@ fn hello(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn greet(context: &mut Context) {
     let reply = &mut context.reply;
     reply.map(7);
-    for (key, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+    for (key, value) in [("server", "redis"), ("version", context.server.configuration.compatible.version())] {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }

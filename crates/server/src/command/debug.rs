@@ -2,7 +2,6 @@
 
 use super::arguments::{integer, integer_or, is};
 use super::configuration::{self, Allowed};
-use super::connection::REDIS_VERSION;
 use super::digest;
 use super::encoding::encoding;
 use super::session::check_append_log;
@@ -278,6 +277,6 @@ fn lolwut(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     {
         integer(version)?;
     }
-    context.reply.verbatim(*b"txt", format!("Redis ver. {REDIS_VERSION}\n").as_bytes());
+    context.reply.verbatim(*b"txt", format!("Redis ver. {}\n", context.server.configuration.compatible.version()).as_bytes());
     Ok(())
 }

@@ -3,7 +3,6 @@
 
 use super::arguments::is;
 use super::configuration::percentile_text;
-use super::connection::REDIS_VERSION;
 use super::table::{LOADING, Run, STALE};
 use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic};
 use crate::keyspace::DATABASES;
@@ -60,7 +59,8 @@ fn info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn server(context: &Context, out: &mut String) -> std::fmt::Result {
     let now = context.keyspace.now();
     let uptime = now.saturating_sub(context.server.started) / 1000;
-    write!(out, "redis_version:{REDIS_VERSION}\r\nsinterdb_version:{}\r\nredis_mode:standalone\r\n", env!("CARGO_PKG_VERSION"))?;
+    let version = context.server.configuration.compatible.version();
+    write!(out, "redis_version:{version}\r\nsinterdb_version:{}\r\nredis_mode:standalone\r\n", env!("CARGO_PKG_VERSION"))?;
     write!(out, "os:{}\r\n", system::name())?;
     write!(out, "arch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\n", usize::BITS, std::process::id())?;
     write!(out, "process_supervised:{}\r\nhz:10\r\nconfigured_hz:10\r\nio_threads_active:0\r\n", context.server.supervised.name())?;

@@ -1,7 +1,7 @@
 //! The table of directives that have an effect: description, current value, and parser of each.
 
 use super::values::{bytes, dump_name, log_name, memory, name_of, number, percentile, percentile_text, permissions, yes_or_no};
-use super::{Allowed, ClientsMemory, Configuration, Events, Facility, Fsync, Level, Parameter, Supervised, Why, addresses};
+use super::{Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, Parameter, Supervised, Why, addresses};
 use crate::tls;
 use std::net::IpAddr;
 
@@ -118,6 +118,17 @@ pub const PARAMETERS: &[Parameter] = &[
         "bytes of requests that a client may have sent and that are not run yet",
         |c| c.query_limit.to_string(),
         |c, value| memory(value, 1 << 20).map(|bytes| c.query_limit = bytes),
+    ),
+    parameter(
+        "compatible",
+        false,
+        "version of Redis that `INFO`, `HELLO` and `LOLWUT` show: `7.0` (7.0.15) or `8` (8.4.0). It changes no command: newer ones work \
+         with both, but some clients send them only to a server that says it is new",
+        |c| c.compatible.name().into(),
+        |c, value| {
+            c.compatible = Compatible::parse(value).ok_or("argument(s) must be one of the following: 7.0, 8")?;
+            Ok(())
+        },
     ),
     parameter(
         "daemonize",

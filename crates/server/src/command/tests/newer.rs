@@ -1,6 +1,7 @@
 //! Commands and options of versions of Redis and Valkey later than the one that `tests/differential.rs` compares with.
 
 use super::{Talk, script};
+use crate::command::configuration::Compatible;
 
 const TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 const SYNTAX: &str = "-ERR syntax error|";
@@ -307,4 +308,36 @@ fn clients_are_killed_by_age() {
     assert_eq!(talk.say(&mut session, "CLIENT KILL MAXAGE 5 NOT-ID 4"), ":1|");
     assert_eq!(talk.server.killed, [2]);
     assert_eq!(talk.say(&mut session, "CLIENT KILL IP 127.0.0.1 MAXAGE 1"), ":2|");
+}
+
+#[test]
+fn the_server_says_which_version_it_is_like() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    assert!(talk.say(&mut session, "INFO server").contains("redis_version:7.0.15|"));
+    assert_eq!(
+        talk.say(&mut session, "CONFIG SET compatible 8"),
+        "-ERR CONFIG SET failed (possibly related to argument 'compatible') - can't set immutable config|"
+    );
+    assert_eq!(talk.say(&mut session, "LOLWUT VERSION 5"), "$18|Redis ver. 7.0.15\n|");
+    talk.server.configuration.compatible = Compatible::parse("8").unwrap();
+    assert_eq!(talk.say(&mut session, "CONFIG GET compatible"), "*2|$10|compatible|$1|8|");
+    assert!(talk.say(&mut session, "INFO server").contains("redis_version:8.4.0|"));
+    assert!(talk.say(&mut session, "HELLO").contains("$7|version|$5|8.4.0|"));
+    assert_eq!(talk.say(&mut session, "LOLWUT"), "$17|Redis ver. 8.4.0\n|");
+    assert_eq!((Compatible::parse("9"), Compatible::parse("")), (None, None));
+}
+
+#[test]
+fn there_is_no_cluster() {
+    const NONE: &str = "-ERR This instance has cluster support disabled|";
+    script(&[
+        ("CLUSTER INFO", NONE),
+        ("CLUSTER HELP", NONE),
+        ("CLUSTER SLOTS x", "-ERR wrong number of arguments for 'cluster|slots' command|"),
+        ("CLUSTER NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.|"),
+        ("ASKING", NONE),
+        ("READONLY", NONE),
+        ("READWRITE", NONE),
+    ]);
 }
