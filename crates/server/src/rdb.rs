@@ -6,7 +6,7 @@
 //! Input is untrusted. A claimed length takes no memory: strings grow as their bytes arrive, collections come element by element, and
 //! nothing recurses. Every failure is an [`Error`] with its position in the file.
 //!
-//! Versions 1 to 12 are read, the versions of all Redis up to 8, and version 80 of Valkey 9; parts without a counterpart here are refused
+//! Versions 1 to 13 are read, those of all Redis up to 8.6, and version 80 of Valkey 9; parts without a counterpart here are refused
 //! by name. Only encodings that every Redis since 5.0 reads are written, except for hashes whose fields have deadlines.
 
 mod crc;
@@ -33,8 +33,8 @@ pub use value::{Element, read_value};
 use std::io;
 
 /// The newest version of Redis that is read.
-pub const NEWEST: u32 = 12;
-/// The version of Valkey that is read; Valkey took this number to stay clear of Redis's.
+pub const NEWEST: u32 = 13;
+/// The version of Valkey that is read. Valkey counts on its own since version 11, and its types from 22 on are its own.
 pub const VALKEY: u32 = 80;
 
 /// Whether values of a version are read.
@@ -72,6 +72,7 @@ pub mod kind {
     pub const HASH_LISTPACK_DEADLINES_EARLY: u8 = 23;
     pub const HASH_DEADLINES: u8 = 24;
     pub const HASH_LISTPACK_DEADLINES: u8 = 25;
+    pub const STREAM_4: u8 = 26;
     /// A hash of Valkey whose fields have deadlines. Its files have byte 22 for it, which no file here has in the place of this number.
     pub const HASH_VALKEY: u8 = 0xf0;
 
@@ -88,6 +89,7 @@ pub mod kind {
 
 /// Bytes in the place of a type that begin a record other than a key.
 pub(crate) mod opcode {
+    pub const SLOT_IMPORT: u8 = 243;
     pub const SLOT: u8 = 244;
     pub const FUNCTION: u8 = 245;
     pub const FUNCTION_EARLY: u8 = 246;

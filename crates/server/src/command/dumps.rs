@@ -1,7 +1,7 @@
 //! Values in Redis's serialization format, for moving a key from one server to another.
 
 use super::arguments::{Rest, integer, is};
-use super::table::{DANGEROUS, DENYOOM, READ, Run, WRITE};
+use super::table::{ASKING, DANGEROUS, DENYOOM, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, LaterString, Outcome, SYNTAX};
 use crate::keyspace::check_key;
 use crate::log::Level;
@@ -19,6 +19,10 @@ pub(super) const COMMANDS: &[Command] = &[
     dumps("restore", -4, restore)
         .flags(WRITE | DENYOOM | DANGEROUS)
         .says("Make a key of what DUMP gave", "O(n), n being the number of elements"),
+    dumps("restore-asking", -4, restore)
+        .flags(WRITE | DENYOOM | DANGEROUS | ASKING)
+        .since("3.0.0")
+        .says("RESTORE under another name, for clusters", "O(n), n being the number of elements"),
 ];
 
 const WRONG: Failure = Failure::fixed("ERR DUMP payload version or checksum are wrong");

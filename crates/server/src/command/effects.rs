@@ -59,6 +59,7 @@ const FORMS: &[(&str, Form)] = &[
     ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", Form::Fields(1)),
     ("hsetex", Form::Fields(2)),
     ("delex delifeq georadius georadiusbymember geosearchstore pfdebug restore sort", Form::Values),
+    ("restore-asking", Form::Values),
     ("blpop", Form::Pop("LPOP")),
     ("brpop", Form::Pop("RPOP")),
     ("bzpopmax", Form::Pop("ZPOPMAX")),

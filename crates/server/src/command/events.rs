@@ -87,6 +87,7 @@ const NAMED_OTHERWISE: &[(char, &str, &[&str])] = &[
     ('$', "pfadd", &["pfmerge"]),
     ('g', "expire", &["expireat", "pexpire", "pexpireat"]),
     ('g', "copy_to", &["copy"]),
+    ('g', "restore", &["restore-asking"]),
     ('l', "lpush", &["lpushx"]),
     ('l', "rpush", &["rpushx"]),
     ('l', "lpop", &["blpop"]),
@@ -133,7 +134,7 @@ const ONLY_REMOVED: &[&str] = &[
 ];
 
 /// Commands whose target counts as a new key even if it replaces another.
-const MADE_ANEW: &[&str] = &["copy", "restore"];
+const MADE_ANEW: &[&str] = &["copy", "restore", "restore-asking"];
 
 static BY_COMMAND: LazyLock<HashMap<&'static str, Event>> = LazyLock::new(|| {
     let same = NAMED_AS_THEY_ARE.iter().flat_map(|(class, names)| names.iter().map(move |name| (*name, (*class, *name))));

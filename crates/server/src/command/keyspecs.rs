@@ -193,7 +193,7 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (&[streams(1)], "xread"),
     (&[streams(4)], "xreadgroup"),
     (&[rest(RM | DELETE, 1)], "del unlink"),
-    (&[key(REPLACE, 1)], "psetex restore setex"),
+    (&[key(REPLACE, 1)], "psetex restore restore-asking setex"),
     (&[key(OW | INSERT, 1)], "setnx"),
     (&[pairs(REPLACE)], "mset"),
     (&[pairs(OW | INSERT)], "msetnx"),

@@ -121,6 +121,7 @@ const VALUES: &[(&str, usize)] = &[
     ("msetnx", 2),
     ("psetex", 3),
     ("restore", 3),
+    ("restore-asking", 3),
     ("set", 2),
     ("setex", 3),
     ("setnx", 2),

@@ -120,6 +120,8 @@ pub(super) const MOVABLE: u32 = 1 << 10;
 pub(super) const IMMEDIATE: u32 = 1 << 11;
 /// More dangerous than other commands of its group.
 pub(super) const DANGEROUS: u32 = 1 << 12;
+/// Works on keys that a server of a cluster is about to get.
+pub(super) const ASKING: u32 = 1 << 13;
 /// May block the client.
 pub(super) const BLOCKING: u32 = 1 << 20;
 /// About publishing messages and subscriptions.
@@ -136,6 +138,7 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (NOSCRIPT, "noscript"),
     (LOADING, "loading"),
     (STALE, "stale"),
+    (ASKING, "asking"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
     (NO_MULTI, "no_multi"),
@@ -330,7 +333,7 @@ mod tests {
         assert_eq!(BY_NAME.len(), all.len(), "two commands of one name");
         for command in all {
             let name = command.name;
-            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_-".contains(&byte)), "{name}");
             assert!(!command.summary.is_empty() && !command.complexity.is_empty(), "{name} says nothing of itself");
             assert!(command.arity != 0 && find(name.to_ascii_uppercase().as_bytes()).is_some(), "{name}");
             assert!(!(command.has(WRITE) && command.has(READ)), "{name} writes or reads");

@@ -7,7 +7,7 @@ use super::{Error, NEWEST, Result, VALKEY, kind, opcode};
 use std::io::{Read, Seek};
 
 /// First byte that is no type of a value: the input behind it cannot be understood. Errors name lower types that are not read.
-const FIRST_NO_TYPE: u8 = 26;
+const FIRST_NO_TYPE: u8 = 27;
 
 /// First version with a checksum at the end.
 const CHECKSUM_SINCE: u32 = 5;
@@ -70,17 +70,14 @@ impl<R: Read> Reader<R> {
     pub fn new(from: R) -> Result<Self> {
         let mut input = Input::new(from);
         let head: [u8; 9] = input.array("the head of the file")?;
-        let of_valkey = head.strip_prefix(b"VALKEY");
-        let digits = of_valkey.or_else(|| head.strip_prefix(b"REDIS"));
-        let version = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        match (version, of_valkey.is_some()) {
-            (None, _) => Err(input.damaged("this is no RDB file")),
-            (Some(version @ 1..=NEWEST), false) | (Some(version @ VALKEY), true) => {
-                Ok(Reader { input, version, pending: None, last: None })
-            }
-            (Some(version), _) => {
-                Err(input.unsupported(format!("RDB version {version} (1 to {NEWEST} of Redis and {VALKEY} of Valkey are known)")))
-            }
+        let number = |digits: &[u8]| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
+        let of_redis = head.strip_prefix(b"REDIS").and_then(number);
+        let of_valkey = head.strip_prefix(b"VALKEY").and_then(number);
+        match (of_redis, of_valkey) {
+            (None, None) => Err(input.damaged("this is no RDB file")),
+            (Some(version @ 1..=NEWEST), _) | (_, Some(version @ VALKEY)) => Ok(Reader { input, version, pending: None, last: None }),
+            (Some(version), _) => Err(input.unsupported(format!("RDB version {version} (1 to {NEWEST} are known)"))),
+            (None, Some(version)) => Err(input.unsupported(format!("RDB version {version} of Valkey ({VALKEY} is known)"))),
         }
     }
 
@@ -141,6 +138,14 @@ impl<R: Read> Reader<R> {
                 opcode::SLOT => {
                     // Number, keys, deadlines: a hint.
                     for _ in 0..3 {
+                        self.input.length()?;
+                    }
+                }
+                opcode::SLOT_IMPORT if self.version == VALKEY => {
+                    // Slots of a cluster that were on the way: the name of the job, and ranges.
+                    self.input.skip_string()?;
+                    for _ in 0..self.input.length()? {
+                        self.input.length()?;
                         self.input.length()?;
                     }
                 }

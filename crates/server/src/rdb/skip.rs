@@ -37,7 +37,7 @@ pub(super) fn skip_value<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
             input.length()?;
             input.skip_string()
         }),
-        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => stream(input, of),
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 | kind::STREAM_4 => stream(input, of),
         kind::MODULE_2 => {
             input.length()?;
             module_parts(input)
@@ -106,8 +106,23 @@ fn stream<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
         })?;
         each(input, |input| {
             input.skip_string()?;
-            input.skip(if of == kind::STREAM_3 { 2 * EIGHT } else { EIGHT })?;
+            input.skip(if of >= kind::STREAM_3 { 2 * EIGHT } else { EIGHT })?;
             each(input, |input| input.skip(RAW_ID))
         })
-    })
+    })?;
+    if of == kind::STREAM_4 { producers(input) } else { Ok(()) }
+}
+
+/// Skips what a stream knows of producers that may add an entry twice: how long and how many ids of theirs it keeps, and those ids with
+/// the entries that they stand for; then how many came once and twice.
+pub(super) fn producers<R: Read>(input: &mut Input<R>) -> Result<()> {
+    lengths(input, 2)?;
+    each(input, |input| {
+        input.skip_string()?;
+        each(input, |input| {
+            input.skip_string()?;
+            lengths(input, 2)
+        })
+    })?;
+    lengths(input, 2)
 }

@@ -5,6 +5,7 @@
 
 use super::input::Input;
 use super::packed::{Damage, Entry, Listpack};
+use super::skip::producers;
 use super::{Error, Result, kind};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -95,7 +96,7 @@ pub(super) const FIELDS_MAX: u64 = 1 << 20;
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Reads a stream of one of the three versions.
+/// Reads a stream of one of the four versions.
 pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version: u8, visit: &mut Visit<E>) -> std::result::Result<(), E> {
     let mut text = Vec::new();
     let (mut entries, mut last_seen) = (0u64, StreamId::default());
@@ -123,6 +124,9 @@ pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version
     state(input, version, (length, entries), last_seen, visit)?;
     for _ in 0..input.length()? {
         group(input, version, &mut text, visit)?;
+    }
+    if version == kind::STREAM_4 {
+        producers(input)?;
     }
     Ok(())
 }
@@ -178,7 +182,7 @@ fn group<R: Read, E: From<Error>>(
     for _ in 0..input.length()? {
         input.string(text)?;
         let seen = time(input)?.unwrap_or(0);
-        let active = if version == kind::STREAM_3 { time(input)? } else { None };
+        let active = if version >= kind::STREAM_3 { time(input)? } else { None };
         visit(StreamElement::Consumer { name: text, seen, active })?;
         let mut before = None;
         for _ in 0..input.length()? {

@@ -120,7 +120,7 @@ fn versions_and_checksums() {
     for version in 1..=NEWEST {
         assert_eq!(read_file(&file(version, &body)).unwrap().len(), 2, "version {version}");
     }
-    for version in [0, 13, 80, 9999] {
+    for version in [0, 14, 80, 9999] {
         let error = read_file(&file(version, &body)).unwrap_err();
         assert!(matches!(error, Error::Unsupported { at: 9, .. }), "{error}");
     }
@@ -191,7 +191,39 @@ fn values_are_closed_and_opened() {
         assert_eq!(open_value(&wrong), None, "byte {at}");
         assert_eq!(open_value(&payload[..at]), None, "cut at {at}");
     }
-    // One of a version that is not known, whatever its checksum.
-    let newer = [&b"\0\x03bar\x0d\0"[..], &crc64(0, b"\0\x03bar\x0d\0").to_le_bytes()].concat();
-    assert_eq!(open_value(&newer), None);
+    // Versions that are known, and others, whatever their checksum.
+    for (version, is_known) in [(12, true), (13, true), (14, false), (79, false), (80, true), (81, false)] {
+        let body = [&b"\0\x03bar"[..], &[version, 0]].concat();
+        let payload = [&body[..], &crc64(0, &body).to_le_bytes()].concat();
+        let expected = is_known.then_some((&b"\0\x03bar"[..], u32::from(version)));
+        assert_eq!(open_value(&payload), expected, "version {version}");
+        let long = long_value(payload.len() as u64, &payload[..10], &payload[payload.len() - 10..]).unwrap();
+        assert_eq!(long.is_whole(crc64(0, b"\0\x03bar")), is_known, "version {version}");
+    }
+}
+
+/// A file of Valkey 9: it has a head and a version of its own, and slots that were on their way to the server.
+#[test]
+fn files_of_valkey_are_read() {
+    let valkey = |version: u32, body: &[u8]| {
+        let mut out = [format!("VALKEY{version:03}").as_bytes(), body, b"\xff"].concat();
+        out.extend(crc64(0, &out).to_le_bytes());
+        out
+    };
+    let body =
+        [&b"\xf3"[..], &string(&[b'a'; 40]), b"\x02\x01\x05\x06\x40\xff\xfe\0\xf4\x01\x02\x03\0", &string(b"k"), &string(b"v")].concat();
+    let key = Key { name: b"k".to_vec(), ..Key::default() };
+    assert_eq!(read_file(&valkey(80, &body)).unwrap(), ["Database(0)".to_owned(), format!("{key:?}"), "text v".into()]);
+    assert!(matches!(read_file(&file(13, &body)), Err(Error::Unsupported { .. })), "Redis has nothing of that number");
+    for version in [11, 79, 81] {
+        let error = read_file(&valkey(version, &body)).unwrap_err();
+        assert!(error.to_string().contains("of Valkey (80 is known)"), "{error}");
+    }
+    // Hashes with deadlines have a type that stands for something else in files of Redis; their end is known.
+    let hash = [&b"\x16"[..], &string(b"h"), b"\x01", &string(b"f"), &string(b"v"), &5u64.to_le_bytes()].concat();
+    let whole = valkey(80, &hash);
+    let mut reader = Reader::new(std::io::Cursor::new(&whole)).unwrap();
+    assert_eq!(reader.record().unwrap(), Record::Key(Key { name: b"h".to_vec(), kind: kind::HASH_VALKEY, ..Key::default() }));
+    reader.skip_value().unwrap();
+    assert_eq!(reader.record().unwrap(), Record::End);
 }

@@ -45,7 +45,9 @@ pub fn read_value<R: Read, E: From<Error>>(input: &mut Input<R>, of: u8, visit: 
         kind::HASH => fields(input, visit),
         kind::SORTED_SET_TEXT | kind::SORTED_SET => scores(input, of, visit),
         kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(input, of, visit),
-        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => read_stream(input, of, &mut |element| visit(Element::Stream(element))),
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 | kind::STREAM_4 => {
+            read_stream(input, of, &mut |element| visit(Element::Stream(element)))
+        }
         kind::SET_INTSET => {
             input.string(&mut text)?;
             for number in integers(&text).map_err(|what| input.damaged(what))? {

@@ -6,7 +6,7 @@ mod damage;
 
 use super::{Damage, Error, Found, Report, Result, export_log, export_rdb};
 use crate::keyspace::{EntryId, Keyspace, Kind, Pending, Side, encode_fields};
-use crate::rdb::{Output, Version, kind};
+use crate::rdb::{Output, Version, crc64, kind};
 use crate::testing::fresh;
 use sinter_storage::store::MemoryStore;
 use sinterdb::WriteOptions;
@@ -125,6 +125,16 @@ fn a_log() {
     assert_eq!((text(&mut keyspace, 0, "a"), text(&mut keyspace, 2, "old")), (Some("42".into()), Some("6".into())));
     assert_eq!(text(&mut keyspace, 2, "gone"), None);
     assert_eq!(keyspace.find(2, b"l").unwrap().unwrap().count, 2);
+}
+
+#[test]
+fn a_file_of_valkey() {
+    let mut bytes = b"VALKEY080\xfe\0\0\x01a\x011\xff".to_vec();
+    bytes.extend(crc64(0, &bytes).to_le_bytes());
+    let (_directory, path) = with("dump.rdb", &bytes);
+    let mut keyspace = fresh();
+    assert_eq!(import(&path, &mut keyspace).unwrap(), Report { keys: 1, ..Report::default() });
+    assert_eq!(text(&mut keyspace, 0, "a"), Some("1".into()));
 }
 
 /// Wherever a log is cut, its complete commands are imported, and the rest is reported.

@@ -121,6 +121,7 @@ const REQUESTS: &[&str] = &[
     "rename a b",
     "renamenx a b",
     "restore a 0 b replace",
+    "restore-asking a 0 b replace",
     "rpop a 1",
     "rpoplpush a b",
     "rpush a b",

@@ -339,5 +339,6 @@ fn there_is_no_cluster() {
         ("ASKING", NONE),
         ("READONLY", NONE),
         ("READWRITE", NONE),
+        ("RESTORE-ASKING k 0 x", "-ERR DUMP payload version or checksum are wrong|"),
     ]);
 }

@@ -175,17 +175,21 @@ fn stream(version: u8) -> Vec<u8> {
     out.extend(7u64.to_le_bytes());
     out.push(3);
     out.extend([&b"\x01"[..], &string(b"consumer"), &8u64.to_le_bytes()].concat());
-    if version == kind::STREAM_3 {
+    if version >= kind::STREAM_3 {
         out.extend((-1i64).to_le_bytes());
     }
     out.push(1);
     out.extend(id(5, 1));
+    if version == kind::STREAM_4 {
+        // Ids of producers are kept for 100 s, 100 of each; one producer has added an entry under an id of its own, and again.
+        out.extend([&b"\x40\x64\x40\x64\x01"[..], &string(b"producer"), b"\x01", &string(b"iid"), b"\x05\x01\x01\x01"].concat());
+    }
     out
 }
 
 #[test]
 fn streams_of_all_versions() {
-    for version in [kind::STREAM, kind::STREAM_2, kind::STREAM_3] {
+    for version in [kind::STREAM, kind::STREAM_2, kind::STREAM_3, kind::STREAM_4] {
         let is_old = version == kind::STREAM;
         let state = StreamElement::State {
             length: 2,
@@ -474,5 +478,6 @@ pub(super) fn one_of_each() -> Vec<(u8, Vec<u8>)> {
         (kind::HASH_LISTPACK_DEADLINES, [&b"\x01\0\0\0\0\0\0\0"[..], &string(&listpack(&until))].concat()),
         (kind::HASH_LISTPACK_DEADLINES_EARLY, string(&listpack(&until))),
         (kind::HASH_VALKEY, b"\x01\x01a\x01b\x05\0\0\0\0\0\0\0".to_vec()),
+        (kind::STREAM_4, stream(kind::STREAM_4)),
     ]
 }
