@@ -36,6 +36,7 @@ mod lcs;
 mod lists;
 mod memory;
 mod metrics;
+mod migrate;
 mod pops;
 mod pubsub;
 mod saving;
@@ -61,6 +62,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod transfers;
 mod units;
 mod usage;
 
@@ -72,11 +74,13 @@ pub use effects::note_ended;
 pub use events::{Events, tell_expired};
 pub use hub::{Hub, Post, Topic};
 pub use metrics::metrics;
+pub use migrate::end as end_transfer;
 pub use saving::Saving;
 pub use server::{Rates, Records, Server, Statistics};
 pub use session::{Ended, LaterString, Session, execute};
 pub use steps::{end as end_steps, work};
 pub use table::{Command, Group, TABLE, find};
+pub use transfers::Transfers;
 
 use crate::keyspace::{self, Collection, Head, Keyspace, Kind};
 use crate::resp::Writer;

@@ -36,7 +36,7 @@ pub use crate::system::unix_ms;
 pub use descriptors::files_max;
 
 use crate::command::configuration::Listening;
-use crate::command::{Client, Fsync, Server, Session, tell_expired};
+use crate::command::{Client, Fsync, Server, Session, end_transfer, tell_expired};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
 use connection::{Connection, Handled};
@@ -220,6 +220,7 @@ impl Net {
         }
         keyspace.set_beside(server.append.beside());
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        server.transfers.set_waker(waker.clone());
         let syncs = SyncThread::start(keyspace.syncer(), server.configuration.fsync, waker.clone())?;
         let metrics = Metrics::start(&server.configuration, waker.clone())?;
         Ok(Net {
@@ -378,6 +379,7 @@ impl Net {
     fn turn(&mut self, now: u64) {
         self.keyspace.set_now(now);
         self.end_syncs();
+        self.end_transfers();
         self.accept(now);
         self.look_for_room();
         self.end_pause(now);
@@ -630,6 +632,7 @@ impl Net {
             connection.abandon(&mut self.keyspace, &mut self.server);
             self.keyspace.unwatch(id);
             self.keyspace.unwait(id);
+            end_transfer(&mut self.keyspace, &mut self.server, id);
             self.server.hub.leave(id);
             self.server.clients.remove(&id);
             self.server.event(Level::Verbose, "client_gone", &[("id", &id)]);

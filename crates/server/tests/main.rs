@@ -9,6 +9,7 @@ mod differential;
 mod documentation;
 mod edges;
 mod events;
+mod migrate;
 mod moments;
 mod net;
 mod operators;

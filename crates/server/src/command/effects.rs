@@ -58,7 +58,7 @@ const FORMS: &[(&str, Form)] = &[
     ("hincrbyfloat", Form::Field),
     ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", Form::Fields(1)),
     ("hsetex", Form::Fields(2)),
-    ("delex delifeq georadius georadiusbymember geosearchstore pfdebug restore sort", Form::Values),
+    ("delex delifeq georadius georadiusbymember geosearchstore migrate pfdebug restore sort", Form::Values),
     ("restore-asking", Form::Values),
     ("blpop", Form::Pop("LPOP")),
     ("brpop", Form::Pop("RPOP")),

@@ -286,6 +286,7 @@ const READ_BEFORE_WRITING: &[&str] = &[
     "getdel",
     "getex",
     "getset",
+    "migrate",
     "pfmerge",
     "sdiffstore",
     "set",

@@ -5,7 +5,7 @@
 
 use super::arguments::is;
 use super::conditional::is_comparison;
-use super::{Command, geo, sort, streams_read};
+use super::{Command, geo, migrate, sort, streams_read};
 use crate::number::parse_integer;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -229,6 +229,7 @@ const SPECS: &[(&[KeySpec], &str)] = &[
     (&[key(RW | INSERT, 2)], "xgroup|create xgroup|createconsumer"),
     (&[key(RW | DELETE, 2)], "xgroup|delconsumer xgroup|destroy"),
     (&[key(RW | UPDATE, 2)], "xgroup|setid"),
+    (&[key(TAKE, 3), KeySpec::new(TAKE | INCOMPLETE, Begin::Keyword("KEYS", -2), Find::Range(-1, 1, 0))], "migrate"),
     (&[key(READ, 1), unknown(READ)], "sort_ro"),
     (&[key(READ, 1), unknown(READ), unknown(REPLACE)], "sort"),
     (&[key(READ, 1), behind(REPLACE, "STORE", 6), behind(REPLACE, "STOREDIST", 6)], "georadius"),
@@ -254,6 +255,7 @@ type Reader = fn(&[&[u8]]) -> Option<Vec<usize>>;
 const READERS: &[(&str, Reader, u16, u16)] = &[
     ("georadius", geo::radius_keys, READ, REPLACE),
     ("georadiusbymember", geo::radius_keys, READ, REPLACE),
+    ("migrate", migrate::keys, TAKE, TAKE),
     ("sort", sort::keys, READ, REPLACE),
     ("xread", streams_read::keys, READ, READ),
     ("xreadgroup", streams_read::keys, READ, READ),

@@ -91,6 +91,8 @@ pub struct Server {
     pub statistics: Statistics,
     /// State of `SAVE` and `BGSAVE`.
     pub saving: super::Saving,
+    /// Values on their way to other servers.
+    pub transfers: super::Transfers,
     /// The AOF, if there is one.
     pub append: AppendLog,
     /// When the server started, unix milliseconds.

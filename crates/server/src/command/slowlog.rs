@@ -2,7 +2,7 @@
 
 use super::arguments::{integer_or, is};
 use super::table::{ADMIN, LOADING, STALE};
-use super::{Command, Context, Failure, Group, Outcome, help, unknown_subcommand};
+use super::{Command, Context, Failure, Group, Outcome, help, migrate, unknown_subcommand};
 use std::collections::VecDeque;
 
 /// Arguments kept of a command; if there are more, the last one says how many.
@@ -66,6 +66,7 @@ pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
             let auth = arguments.iter().position(|word| is(word, "auth"));
             auth.map(|at| all.skip(at + 1).collect()).unwrap_or_default()
         }
+        "migrate" => migrate::secrets(arguments),
         "config|set" => all.skip(2).step_by(2).filter(|at| is(arguments[*at], "requirepass")).map(|at| at + 1).collect(),
         _ => Vec::new(),
     }

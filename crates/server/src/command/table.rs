@@ -7,7 +7,7 @@ use super::{clients, durability, pops, pubsub};
 use super::{
     connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
 };
-use super::{dumps, functions, saving};
+use super::{dumps, functions, migrate, saving};
 use super::{streams, streams_groups, streams_info, streams_read, streams_references};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -220,10 +220,10 @@ impl Command {
         takes(self.arity, arguments)
     }
 
-    /// Whether the command is about the server rather than data. It never is in a log of commands, and importing a log that has it fails.
-    /// it.
+    /// Whether the command is about this server or another one rather than data. It never is in a log of commands, and importing a log that
+    /// has it fails.
     pub fn is_for_admins(&self) -> bool {
-        self.has(ADMIN) && !self.has(WRITE)
+        self.has(ADMIN) && !self.has(WRITE) || self.name == "migrate"
     }
 
     /// The subcommand of a request; empty: the command has none.
@@ -296,6 +296,7 @@ pub const TABLE: &[&[Command]] = &[
     clients::COMMANDS,
     durability::COMMANDS,
     dumps::COMMANDS,
+    migrate::COMMANDS,
     saving::COMMANDS,
     functions::COMMANDS,
 ];

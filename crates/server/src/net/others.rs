@@ -114,6 +114,13 @@ impl Net {
         }
     }
 
+    /// Lets clients go on whose keys another server has got, or will not get. The turn has not begun.
+    pub(super) fn end_transfers(&mut self) {
+        for id in self.server.transfers.take_ended() {
+            self.resume(id, None);
+        }
+    }
+
     /// Checks whether the engine can take more writes. If they would have to wait for a flush, requests that write wait in their clients'
     /// inputs, and the others go on: a wait in the engine would be one for all.
     pub(super) fn look_for_room(&mut self) {

@@ -221,7 +221,7 @@ fn what_is_wrong_is_found_before_anything_is_written() {
     long.string(b"a").unwrap();
     long.string(&vec![b'x'; 1 << 20]).unwrap();
     let good = log(&["SET a 1"]);
-    let cases: [(Vec<u8>, &str); 12] = [
+    let cases: [(Vec<u8>, &str); 13] = [
         (rdb[..rdb.len() - 1].to_vec(), "it ends in the middle of the checksum"),
         (flipped, "at byte"),
         (stream.end().unwrap(), "a stream that has not as many entries as it says"),
@@ -230,6 +230,7 @@ fn what_is_wrong_is_found_before_anything_is_written() {
         ([&good[..], &log(&["NOSUCH x"])].concat(), "at byte 27: the command 'NOSUCH' is not supported"),
         // This command would write a file.
         ([&good[..], &log(&["SAVE"])].concat(), "at byte 27: the command 'SAVE' is none of a log"),
+        ([&good[..], &log(&["MIGRATE 127.0.0.1 1 a 0 1"])].concat(), "at byte 27: the command 'MIGRATE' is none of a log"),
         ([&good[..], b"SET b 2\r\n"].concat(), "at byte 27: no command begins here"),
         ([&good[..], b"*1\r\n$x\r\n"].concat(), "at byte 27"),
         ([&good[..], b"*0\r\n"].concat(), "at byte 27: a command without a name"),

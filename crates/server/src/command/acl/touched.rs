@@ -352,8 +352,9 @@ fn no_command_touches_a_key_that_is_not_named() {
 /// Every command with keys is among the requests above, and its keys are found in the request as written there.
 #[test]
 fn every_command_with_keys_is_tried() {
-    // Commands that run scripts are refused, whatever keys they have.
-    let is_tried = |unit: &&units::Unit| !unit.specs.is_empty() && !unit.name.starts_with("eval") && !unit.name.starts_with("fcall");
+    // Commands that run scripts are refused, whatever keys they have, and `MIGRATE` would look for servers of any name.
+    let untried = ["eval", "fcall", "migrate"];
+    let is_tried = |unit: &&units::Unit| !unit.specs.is_empty() && !untried.iter().any(|start| unit.name.starts_with(start));
     for unit in units::all().iter().filter(is_tried) {
         if unit.name.starts_with("sp") && unit.name.ends_with("publish") || unit.name.ends_with("subscribe") {
             continue;

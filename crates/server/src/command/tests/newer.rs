@@ -342,3 +342,22 @@ fn there_is_no_cluster() {
         ("RESTORE-ASKING k 0 x", "-ERR DUMP payload version or checksum are wrong|"),
     ]);
 }
+
+#[test]
+fn keys_that_are_not_there_are_not_sent() {
+    script(&[
+        ("MIGRATE 127.0.0.1 1 k 0 10", "+NOKEY|"),
+        ("MIGRATE 127.0.0.1 1  0 10 KEYS", "+NOKEY|"),
+        ("MIGRATE 127.0.0.1 1 k 0 10 KEYS a", "-ERR When using MIGRATE KEYS option, the key argument must be set to the empty string|"),
+        ("MIGRATE 127.0.0.1 1 k x 10", "-ERR value is not an integer or out of range|"),
+        ("MIGRATE 127.0.0.1 1 k 0 x", "-ERR value is not an integer or out of range|"),
+        ("MIGRATE 127.0.0.1 1 k 0 10 AUTH", SYNTAX),
+        ("MIGRATE 127.0.0.1 1 k 0 10 AUTH2 x", SYNTAX),
+        ("MIGRATE 127.0.0.1 1 k 0 10 NOSUCH", SYNTAX),
+        ("MIGRATE 127.0.0.1 1 k 0", "-ERR wrong number of arguments for 'migrate' command|"),
+        ("SET k v", "+OK|"),
+        ("MIGRATE 127.0.0.1 0 k 0 10", "-IOERR error or timeout connecting to the client|"),
+        ("GET k", "$1|v|"),
+        ("COMMAND GETKEYS MIGRATE h 1  0 5 AUTH KEYS KEYS a b", "*2|$1|a|$1|b|"),
+    ]);
+}

@@ -1,0 +1,266 @@
+//! Values on their way to another server: a connection, `RESTORE` of each value, and the other server's replies.
+//!
+//! A transfer runs in a thread of its own, so that a server that is far away or silent delays nobody but the client that asked for it.
+
+use crate::resp::{Protocol, Writer};
+use mio::Waker;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+/// Bytes of a reply's line that are read, and those that an error repeats.
+const LINE_MAX: u64 = 64 << 10;
+const LINE_KEPT: usize = 1023;
+
+const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
+const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
+pub(super) const NOT_READ: &str = "IOERR error or timeout reading to target instance";
+
+/// Values for another server.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub host: String,
+    pub port: u16,
+    /// Longest time to connect, to send something, and to wait for a reply.
+    pub patience: Duration,
+    /// Requests before the values.
+    opening: Vec<Vec<u8>>,
+    /// A `RESTORE` for each value.
+    restores: Vec<Vec<u8>>,
+}
+
+/// Outcome of a transfer.
+#[derive(Debug, Default)]
+pub(super) struct Receipt {
+    /// For each value, whether the other server took it.
+    pub taken: Vec<bool>,
+    /// Why it did not take all of them: the text of an error.
+    pub failure: Option<String>,
+}
+
+/// A request as bytes.
+fn encode(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(words.iter().map(|word| word.len() + 16).sum());
+    let mut writer = Writer::new(&mut out, Protocol::Resp2);
+    writer.array(words.len());
+    words.iter().for_each(|word| writer.bulk(word));
+    out
+}
+
+impl Parcel {
+    pub fn new(host: String, port: u16, patience: Duration) -> Parcel {
+        Parcel { host, port, patience, opening: Vec::new(), restores: Vec::new() }
+    }
+
+    /// Adds a request that comes before the values.
+    pub fn open(&mut self, words: &[&[u8]]) {
+        self.opening.push(encode(words));
+    }
+
+    /// Adds a value.
+    pub fn add(&mut self, words: &[&[u8]]) {
+        self.restores.push(encode(words));
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let mut failed = io::Error::from(ErrorKind::AddrNotAvailable);
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, self.patience) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(self.patience))?;
+                    stream.set_write_timeout(Some(self.patience))?;
+                    return Ok(stream);
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Sends the values and waits for the replies.
+    pub fn send(&self) -> Receipt {
+        let mut receipt = Receipt { taken: vec![false; self.restores.len()], failure: None };
+        let stream = match self.connect() {
+            Ok(stream) => stream,
+            Err(_) => return Receipt { failure: Some(NOT_CONNECTED.into()), ..receipt },
+        };
+        let sent = self.opening.iter().chain(&self.restores).try_for_each(|request| (&stream).write_all(request));
+        if sent.is_err() {
+            return Receipt { failure: Some(NOT_WRITTEN.into()), ..receipt };
+        }
+        if self.receive(&stream, &mut receipt).is_err() {
+            receipt.failure.get_or_insert_with(|| NOT_READ.into());
+        }
+        receipt
+    }
+
+    /// Reads the replies.
+    fn receive(&self, stream: &TcpStream, receipt: &mut Receipt) -> io::Result<()> {
+        let mut from = BufReader::new(stream);
+        let mut refused = None;
+        for _ in &self.opening {
+            let error = error_of(&line(&mut from)?);
+            refused = refused.or(error);
+        }
+        for taken in &mut receipt.taken {
+            let error = error_of(&line(&mut from)?);
+            match refused.clone().or(error) {
+                None => *taken = true,
+                Some(error) => {
+                    receipt.failure.get_or_insert_with(|| format!("ERR Target instance replied with error: {error}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a reply of one line.
+fn line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    from.take(LINE_MAX).read_until(b'\n', &mut line)?;
+    if line.pop() != Some(b'\n') {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    line.truncate(LINE_KEPT);
+    Ok(line)
+}
+
+/// The text of a reply that is an error.
+fn error_of(line: &[u8]) -> Option<String> {
+    line.strip_prefix(b"-").map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
+/// A transfer that a client waits for.
+#[derive(Debug)]
+struct Transfer {
+    keys: Vec<Vec<u8>>,
+    attempt: u32,
+    /// Why an earlier attempt did not transfer all keys.
+    failure: Option<String>,
+    receiver: Receiver<Receipt>,
+    receipt: Option<Receipt>,
+    /// The network knows that the transfer has ended.
+    is_told: bool,
+}
+
+/// A transfer that has ended.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub keys: Vec<Vec<u8>>,
+    pub attempt: u32,
+    pub failure: Option<String>,
+    pub receipt: Receipt,
+}
+
+/// The transfers that run, by the session that waits for each.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    all: BTreeMap<u64, Transfer>,
+    /// Wakes the event loop.
+    waker: Option<Arc<Waker>>,
+}
+
+impl Transfers {
+    /// Sets what wakes the event loop when a transfer has ended.
+    pub fn set_waker(&mut self, waker: Arc<Waker>) {
+        self.waker = Some(waker);
+    }
+
+    /// Sessions whose transfers have ended since the last call.
+    pub fn take_ended(&mut self) -> Vec<u64> {
+        let mut ended = Vec::new();
+        for (id, transfer) in self.all.iter_mut().filter(|(_, transfer)| !transfer.is_told) {
+            transfer.look();
+            if transfer.receipt.is_some() {
+                transfer.is_told = true;
+                ended.push(*id);
+            }
+        }
+        ended
+    }
+
+    /// Forgets a session's transfer; false: there is none. The thread ends by itself.
+    pub fn forget(&mut self, id: u64) -> bool {
+        self.all.remove(&id).is_some()
+    }
+
+    /// Starts the transfer of the values of keys for a session.
+    pub(super) fn start(
+        &mut self,
+        id: u64,
+        parcel: Arc<Parcel>,
+        keys: Vec<Vec<u8>>,
+        (attempt, failure): (u32, Option<String>),
+    ) -> io::Result<()> {
+        let (sender, receiver) = channel();
+        let waker = self.waker.clone();
+        let work = move || {
+            // The session may have gone.
+            let _ = sender.send(parcel.send());
+            waker.map(|waker| waker.wake())
+        };
+        std::thread::Builder::new().name("sinter-migrate".into()).spawn(work)?;
+        self.all.insert(id, Transfer { keys, attempt, failure, receiver, receipt: None, is_told: false });
+        Ok(())
+    }
+
+    /// Takes a session's transfer if it has ended.
+    pub(super) fn take(&mut self, id: u64) -> Option<Done> {
+        self.all.get_mut(&id)?.look();
+        let Transfer { keys, attempt, failure, receipt, .. } = self.all.remove(&id)?;
+        receipt.map(|receipt| Done { keys, attempt, failure, receipt })
+    }
+
+    /// Whether a session's transfer runs.
+    pub(super) fn is_running(&mut self, id: u64) -> bool {
+        self.all.get_mut(&id).is_some_and(|transfer| {
+            transfer.look();
+            transfer.receipt.is_none()
+        })
+    }
+}
+
+impl Transfer {
+    fn look(&mut self) {
+        if self.receipt.is_some() {
+            return;
+        }
+        self.receipt = match self.receiver.try_recv() {
+            Ok(receipt) => Some(receipt),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Receipt { taken: vec![false; self.keys.len()], failure: Some(NOT_READ.into()) }),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_line_by_line() {
+        let mut from = &b"+OK\r\n-ERR why\r\n+no end"[..];
+        assert_eq!(line(&mut from).unwrap(), b"+OK");
+        assert_eq!(error_of(&line(&mut from).unwrap()).as_deref(), Some("ERR why"));
+        assert!(line(&mut from).is_err() && line(&mut from).is_err());
+        let long = [&vec![b'x'; 5000][..], b"\r\n+OK\r\n"].concat();
+        let mut from = &long[..];
+        assert_eq!((line(&mut from).unwrap().len(), line(&mut from).unwrap()), (LINE_KEPT, b"+OK".to_vec()));
+    }
+
+    #[test]
+    fn nobody_listens_at_port_0() {
+        let mut parcel = Parcel::new("127.0.0.1".into(), 0, Duration::from_millis(100));
+        parcel.add(&[b"RESTORE", b"k", b"0", b"x"]);
+        let receipt = parcel.send();
+        assert_eq!((receipt.taken, receipt.failure.as_deref()), (vec![false], Some(NOT_CONNECTED)));
+    }
+}
