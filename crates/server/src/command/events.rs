@@ -195,7 +195,9 @@ fn deadline_event(command: &Command, arguments: &[&[u8]]) -> Option<Event> {
             None
         }
         "msetex" => msetex_options(arguments).iter().any(|word| is_option(&word)).then_some(('g', "expire")),
-        "hsetex" => arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(|word| is_option(&word)).then_some(('h', "hexpire")),
+        "hsetex" => {
+            arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(|word| is_option(&word)).then_some(('h', "hexpire"))
+        }
         _ => None,
     }
 }
