@@ -2,10 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use sinter_server::command::Configuration;
 use sinter_server::command::configuration::{ABSENT, FIXED, FREE, PARAMETERS};
+use sinter_server::command::{Configuration, Server, metrics};
+use sinter_server::keyspace::Keyspace;
+use sinter_storage::store::MemoryStore;
+use sinterdb::settings::Settings;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 fn code(names: &str) -> String {
     names.split(' ').map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
@@ -83,6 +88,28 @@ fn files_that_start_the_server_are_valid() {
     for (start, count) in [("FROM ", 2), ("ENTRYPOINT ", 1), ("USER ", 1), ("VOLUME ", 1), ("EXPOSE ", 1), ("HEALTHCHECK ", 1)] {
         assert_eq!(image.lines().filter(|line| line.starts_with(start)).count(), count, "{start}");
     }
+}
+
+/// Metrics that a text names.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    text.match_indices("sinterdb_").filter_map(|(at, _)| text[at..].split(is_end).next()).collect()
+}
+
+/// The dashboard shows metrics that the server has, and most of them.
+#[test]
+fn the_dashboard_names_metrics_that_exist() {
+    let (keyspace, server) = (Keyspace::open(Arc::new(MemoryStore::new()), &Settings::default(), 7).unwrap(), Server::default());
+    let page = metrics(&server, &keyspace);
+    let known: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let dashboard = read("dist/grafana.json");
+    let shown = metrics_in(&dashboard);
+    let unknown: Vec<&&str> = shown.difference(&known).collect();
+    assert!(unknown.is_empty(), "the dashboard names metrics that do not exist: {unknown:?}");
+    let missing: Vec<&&str> = known.difference(&shown).collect();
+    assert!(missing.is_empty(), "the dashboard does not show {missing:?}");
+    let brackets = |open: char, close: char| dashboard.matches(open).count() == dashboard.matches(close).count();
+    assert!(brackets('{', '}') && brackets('[', ']') && brackets('(', ')'), "it is no JSON");
 }
 
 /// `systemd-analyze` accepts the unit, where it is installed.

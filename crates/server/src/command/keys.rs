@@ -10,6 +10,7 @@ const NO_FREQUENCY: Failure = Failure::fixed(
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at \
      runtime LRU and LFU data will take some time to adjust.",
 );
+const NEVER_A_FREQUENCY: Failure = Failure::fixed("ERR Access frequency not tracked: maxmemory-policy has no effect on this server");
 const SAME_OBJECT: Failure = Failure::fixed("ERR source and destination objects are the same");
 
 const fn key(name: &'static str, arity: i32, run: Run) -> Command {
@@ -300,6 +301,7 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             match () {
                 () if is(word, "refcount") => context.reply.integer(1),
                 () if is(word, "idletime") => context.reply.integer(0),
+                () if is(word, "freq") && context.server.configuration.policy().ends_with("-lfu") => return Err(NEVER_A_FREQUENCY),
                 () if is(word, "freq") => return Err(NO_FREQUENCY),
                 () => {
                     let name = encoding(context, key, &head)?;

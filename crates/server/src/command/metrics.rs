@@ -66,6 +66,8 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("hot_key_misses_total", true, "Keys that were not.", held.hot_counts.misses as f64),
         ("table_bytes", false, "Bytes of live tables.", stats.live_table_bytes as f64),
         ("disk_bytes", false, "Bytes of all files.", stats.store_bytes as f64),
+        ("user_bytes_total", true, "Bytes of keys and values that the engine was given.", stats.ledger.user() as f64),
+        ("written_bytes_total", true, "Bytes that it wrote for them, its log included.", stats.ledger.total() as f64),
         ("stalls_total", true, "Times that writes had to wait for the background.", stats.stalls as f64),
         ("stall_seconds_total", true, "Seconds that they waited.", stats.stall_ns as f64 / 1e9),
         ("resident_bytes", false, "Memory of the process.", system::resident_bytes() as f64),
