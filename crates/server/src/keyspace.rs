@@ -53,7 +53,7 @@ mod watch;
 mod written;
 
 pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_settings};
-pub use changes::{Change, Noted};
+pub use changes::{Change, Noted, Stale};
 pub use collection::{Collection, Edit, Limit, Thresholds};
 pub use entry::{FieldDeadlines, Form, Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;
@@ -196,6 +196,8 @@ pub struct Keyspace {
     waits: Waits,
     /// Changes of keys, if somebody wants to be told of them.
     changes: Option<Vec<Noted>>,
+    /// Keys of which copies are stale, if anybody keeps copies.
+    stale: Option<Vec<Stale>>,
     /// Traces of changes, if somebody wants them.
     traces: Option<Vec<Trace>>,
     marks: Arc<Marks>,
@@ -334,6 +336,7 @@ impl Keyspace {
             watches: Watches::default(),
             waits: Waits::default(),
             changes: None,
+            stale: None,
             traces: None,
             marks: Arc::default(),
             beside: None,
@@ -532,6 +535,7 @@ impl Keyspace {
         self.lose_uploads();
         self.ranks.clear();
         self.forget_traces();
+        self.forget_stale();
         self.unsynced.restart();
         self.counters = self.committed.clone();
         self.deleted.clear();

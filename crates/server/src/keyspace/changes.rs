@@ -1,6 +1,7 @@
 //! Changes of keys, for clients that subscribe to them by name (`command/events.rs` sends the events).
 //!
-//! Nothing is noted unless somebody asks; then every change is noted in order until the list is taken.
+//! Nothing is noted unless somebody asks; then every change is noted in order until the list is taken. A second list has the keys of which
+//! a client's copy is stale (`command/tracking.rs` tells the clients); it has no misses, and no changes that Redis hides from caches.
 
 use super::Keyspace;
 
@@ -32,6 +33,20 @@ pub enum Change {
 /// Database, key, and change.
 pub type Noted = (usize, Vec<u8>, Change);
 
+/// Keys of which a copy that a client keeps has become stale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stale {
+    /// A key of this name, in any database.
+    Key {
+        /// The name.
+        key: Vec<u8>,
+        /// The key was removed because its deadline had passed.
+        has_ended: bool,
+    },
+    /// All keys.
+    All,
+}
+
 impl Keyspace {
     /// Notes changes from now on.
     pub fn note_changes(&mut self) {
@@ -54,6 +69,91 @@ impl Keyspace {
     /// Notes a change of a key, and tells the clients that watch or wait for it.
     pub(super) fn changed(&mut self, db: usize, key: &[u8], change: Change) {
         self.note(db, key, change);
+        self.make_stale(key, change == Change::Expired);
         self.touch(db, key);
+    }
+
+    /// Switches the noting of stale keys on or off. When it is switched off, the noted keys are dropped.
+    pub fn note_stale(&mut self, is_on: bool) {
+        if is_on {
+            self.stale.get_or_insert_default();
+        } else {
+            self.stale = None;
+        }
+    }
+
+    /// Takes the stale keys since the last call, in order.
+    pub fn take_stale(&mut self) -> Vec<Stale> {
+        self.stale.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes that copies of a key are stale.
+    pub(super) fn make_stale(&mut self, key: &[u8], has_ended: bool) {
+        if let Some(stale) = &mut self.stale {
+            stale.push(Stale::Key { key: key.to_vec(), has_ended });
+        }
+    }
+
+    /// Notes that copies of all keys are stale.
+    pub(super) fn make_all_stale(&mut self) {
+        if let Some(stale) = &mut self.stale {
+            stale.push(Stale::All);
+        }
+    }
+
+    /// Drops the stale keys of writes that are dropped.
+    pub(super) fn forget_stale(&mut self) {
+        if let Some(stale) = &mut self.stale {
+            stale.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fresh;
+
+    fn key(name: &[u8], has_ended: bool) -> Stale {
+        Stale::Key { key: name.to_vec(), has_ended }
+    }
+
+    #[test]
+    fn stale_keys_are_noted_while_somebody_wants_them() {
+        let mut keyspace = fresh();
+        keyspace.set_string(0, b"a", b"1", None).unwrap();
+        assert_eq!(keyspace.take_stale(), []);
+        keyspace.note_stale(true);
+        keyspace.set_string(1, b"b", b"1", Some(keyspace.now() + 5)).unwrap();
+        keyspace.note_stale(true);
+        assert!(!keyspace.exists(0, b"none").unwrap());
+        keyspace.rename((0, b"a"), (0, b"c")).unwrap();
+        assert_eq!(keyspace.take_stale(), [key(b"b", false), key(b"c", false), key(b"a", false)]);
+        keyspace.set_now(keyspace.now() + 10);
+        assert_eq!(keyspace.remove_expired(10).unwrap(), 1);
+        keyspace.swap(3, 3).unwrap();
+        assert_eq!(keyspace.take_stale(), [key(b"b", true)]);
+        keyspace.swap(0, 1).unwrap();
+        keyspace.clear(5).unwrap();
+        keyspace.clear_all().unwrap();
+        assert_eq!(keyspace.take_stale(), [Stale::All, Stale::All, Stale::All]);
+        keyspace.set_string(0, b"a", b"1", None).unwrap();
+        keyspace.discard();
+        assert_eq!(keyspace.take_stale(), []);
+        keyspace.set_string(0, b"a", b"1", None).unwrap();
+        keyspace.note_stale(false);
+        assert_eq!(keyspace.take_stale(), []);
+    }
+
+    /// Watchers of a key that is flushed are told of it one by one; caches forget everything at once.
+    #[test]
+    fn a_flush_is_one_note_whoever_watches() {
+        let mut keyspace = fresh();
+        keyspace.set_string(0, b"a", b"1", None).unwrap();
+        keyspace.watch(7, 0, b"a").unwrap();
+        keyspace.note_stale(true);
+        keyspace.clear_all().unwrap();
+        assert!(keyspace.was_disturbed(7));
+        assert_eq!(keyspace.take_stale(), [Stale::All]);
     }
 }

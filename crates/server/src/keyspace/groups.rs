@@ -359,6 +359,7 @@ impl Keyspace {
     /// Removes a group and everything that belongs to it. Counts as a change of the key: clients that wait for the group's entries must
     /// hear of it.
     pub fn remove_group(&mut self, (db, key): (usize, &[u8]), name: &[u8], group: &Group) -> Result<()> {
+        self.make_stale(key, false);
         self.touch(db, key);
         self.turn.delete(Room::Elements, layout::group_key(group.place.0, name));
         let whole = layout::all_grouped(group.place);

@@ -104,6 +104,7 @@ impl Keyspace {
 
     /// Notes a change of whole databases.
     pub(super) fn note_change_of_all(&mut self) {
+        self.make_all_stale();
         self.unsynced.all = self.next_commit();
         self.unsynced.needs = self.unsynced.all;
     }
