@@ -61,6 +61,7 @@ mod subcommand;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod transactions;
 mod transfers;
 mod units;
@@ -80,6 +81,7 @@ pub use server::{Rates, Records, Server, Statistics};
 pub use session::{Ended, LaterString, Session, execute};
 pub use steps::{end as end_steps, work};
 pub use table::{Command, Group, TABLE, find};
+pub use tracking::Tracking;
 pub use transfers::Transfers;
 
 use crate::keyspace::{self, Collection, Head, Keyspace, Kind};

@@ -402,6 +402,7 @@ impl Net {
         self.tick(now);
         self.end_waits();
         self.serve_others();
+        self.end_tracked_iteration();
         self.commit();
         self.saves.turn(&self.keyspace, &mut self.server, now);
         self.turn_log(now);
@@ -536,6 +537,8 @@ impl Net {
                 connection.refuse(text.as_bytes());
             }
         }
+        // Invalidations of the turn are gone with its replies, and some of its writes may have been committed before.
+        self.server.invalidate_everything();
     }
 
     /// Sends all replies and messages of the turn.
@@ -633,8 +636,7 @@ impl Net {
             self.keyspace.unwatch(id);
             self.keyspace.unwait(id);
             end_transfer(&mut self.keyspace, &mut self.server, id);
-            self.server.hub.leave(id);
-            self.server.clients.remove(&id);
+            self.server.leave(id);
             self.server.event(Level::Verbose, "client_gone", &[("id", &id)]);
         }
     }
@@ -646,6 +648,7 @@ impl Net {
         }
         self.accepts |= std::mem::take(&mut self.ticks.accept_again);
         self.server.look_at_rates(now);
+        self.server.limit_tracking(&mut self.keyspace);
         let fsync = self.server.configuration.fsync;
         self.syncs.set(fsync);
         if fsync == Fsync::Always && self.keyspace.synced() < self.keyspace.committed() {
@@ -675,8 +678,11 @@ impl Net {
             self.cause = self.keyspace.take_needs();
             if notifies {
                 tell_expired(&mut self.keyspace, &mut self.server);
-                self.deliver();
             }
+            if self.server.tracking.is_on() {
+                self.server.invalidate_stale(&mut self.keyspace, None);
+            }
+            self.deliver();
             match removed {
                 Ok(removed) => {
                     let (expired, statistics) = (self.keyspace.expired(), &mut self.server.statistics);

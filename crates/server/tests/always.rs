@@ -313,6 +313,62 @@ fn messages_and_those_who_are_served_wait_with_the_writer() {
     assert_eq!(blocked.reply(), Some(many(&["$list", "$x"])));
 }
 
+/// A server with a client that tracks keys and has read one, and a writer.
+fn tracked(always: &Always) -> Client {
+    let mut reader = always.client();
+    reader.ask(&[b"HELLO", b"3"]);
+    assert_eq!(reader.ask(&[b"CLIENT", b"TRACKING", b"ON"]), one("+OK"));
+    assert_eq!(reader.ask(&[b"GET", b"old"]), one("$1"));
+    reader
+}
+
+fn invalidation(keys: Reply) -> Option<Reply> {
+    Some(Reply::Many(b'>', vec![one("$invalidate"), keys]))
+}
+
+#[test]
+fn invalidations_wait_with_the_writer() {
+    let always = Always::start(Fsync::Always);
+    let (mut reader, mut broad) = (tracked(&always), always.client());
+    broad.ask(&[b"HELLO", b"3"]);
+    assert_eq!(broad.ask(&[b"CLIENT", b"TRACKING", b"ON", b"BCAST"]), one("+OK"));
+    always.close();
+    let mut writer = always.begin(&["SET", "old", "2"]);
+    assert!(writer.is_silent(WHILE) && reader.is_silent(WHILE) && broad.is_silent(WHILE));
+    always.open();
+    assert_eq!(writer.reply(), Some(one("+OK")));
+    assert_eq!(reader.reply(), invalidation(many(&["$old"])));
+    assert_eq!(broad.reply(), invalidation(many(&["$old"])));
+}
+
+/// A write that failed may be found later, and the server has forgotten who has read the key.
+#[test]
+fn invalidations_lost_with_a_failed_sync_are_made_good_for() {
+    let always = Always::start(Fsync::Always);
+    let (mut reader, mut writer) = (tracked(&always), always.client());
+    always.close();
+    writer.send(&encode(&["SET", "old", "2"]));
+    always.gate.wait();
+    assert!(reader.is_silent(WHILE));
+    let count = always.faults.count(Operation::Sync);
+    always.faults.inject(Fault::from(Calls::Only(Operation::Sync), count - 1, EIO));
+    always.open();
+    assert!(is_refusal(&writer.reply().unwrap()));
+    assert_eq!(reader.reply(), invalidation(one("_")));
+    assert_eq!(reader.ask(&[b"PING"]), one("+PONG"));
+}
+
+/// A change that cannot be committed is none; its messages are gone with the replies of the turn.
+#[test]
+fn invalidations_lost_with_a_failed_commit_are_made_good_for() {
+    let always = Always::start(Fsync::EverySecond);
+    let (mut reader, mut writer) = (tracked(&always), always.client());
+    always.faults.inject(Fault::from(Calls::Mutating, always.faults.mutating_calls(), EIO));
+    assert!(is_refusal(&writer.ask(&[b"SET", b"old", b"2"])));
+    assert_eq!(reader.reply(), invalidation(one("_")));
+    assert_eq!(reader.ask(&[b"PING"]), one("+PONG"));
+}
+
 #[test]
 fn who_waits_may_go() {
     let always = Always::start(Fsync::Always);

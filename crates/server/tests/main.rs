@@ -18,4 +18,5 @@ mod rdb;
 mod restore;
 mod scripts;
 mod tls;
+mod tracking;
 mod waits;

@@ -110,6 +110,7 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
         return ended;
     }
     keyspace.unwait(session.id);
+    session.end_caching();
     if waiting.is_silent {
         out.truncate(start);
     }
@@ -120,6 +121,7 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
 pub fn give_up(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, reason: Reason, out: &mut Vec<u8>) {
     let Some(waiting) = session.waiting.take() else { return };
     keyspace.unwait(session.id);
+    session.end_caching();
     let start = out.len();
     let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
     let reply = Writer::new(out, session.protocol);

@@ -9,7 +9,7 @@ use super::session::Replies;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{ADMIN, LOADING, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
 use super::units::Unit;
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, units};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, tracking, units};
 use crate::keyspace::Keyspace;
 use crate::resp::Protocol;
 use crate::system;
@@ -142,11 +142,15 @@ impl Client {
 
     fn flags(&self, keyspace: &Keyspace, server: &Server) -> String {
         let hub = &server.hub;
+        let [tracks, is_broken, broadcasts] = server.tracking.flags(self.id);
         let all = [
             ('O', hub.is_monitor(self.id)),
             ('P', hub.is_listening(self.id)),
             ('x', self.queued.is_some()),
             ('b', self.is_waiting || self.is_postponed),
+            ('t', tracks),
+            ('R', is_broken),
+            ('B', broadcasts),
             ('d', keyspace.was_disturbed(self.id)),
             ('c', self.closes),
             ('U', self.is_unix),
@@ -170,7 +174,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={} argv-mem=0 multi-mem={queued} rbs={output_memory} rbp={output_memory} obl={output} oll=0 omem={output_memory} \
-             tot-mem={} events={} cmd={command} user={} redir=-1 resp={} lib-name={} \
+             tot-mem={} events={} cmd={command} user={} redir={} resp={} lib-name={} \
              lib-ver={}\n",
             self.id,
             self.address,
@@ -189,6 +193,7 @@ impl Client {
             self.buffers.held(),
             if output > 0 { "rw" } else { "r" },
             String::from_utf8_lossy(&self.user_name),
+            server.tracking.redirect(self.id),
             self.protocol,
             String::from_utf8_lossy(&self.library[0]),
             String::from_utf8_lossy(&self.library[1]),
@@ -244,13 +249,13 @@ impl Pause {
 const HELP: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CACHING (YES|NO)",
-    "    An error: there is no tracking.",
+    "    Whether the reply to the next request is cached, with tracking by OPTIN or OPTOUT.",
     "CAPA <option> [options...]",
     "    Say what this connection understands; nothing depends on it.",
     "GETNAME",
     "    The name of this connection.",
     "GETREDIR",
-    "    -1: there is no tracking.",
+    "    The connection that invalidations of this one are sent to.",
     "ID",
     "    The number of this connection.",
     "INFO",
@@ -274,10 +279,10 @@ const HELP: &[&str] = &[
     "    Say what this connection speaks with.",
     "SETNAME <name>",
     "    Name this connection.",
-    "TRACKING OFF",
-    "    There is no tracking.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Whether this connection is told of changes of keys that it has read, or that begin so.",
     "TRACKINGINFO",
-    "    The same at greater length.",
+    "    How this connection tracks keys.",
     "UNBLOCK <client-id> [TIMEOUT|ERROR]",
     "    End the wait of a connection.",
     "UNPAUSE",
@@ -287,9 +292,7 @@ const HELP: &[&str] = &[
 ];
 
 const SUBCOMMANDS: &[Sub] = &[
-    Sub("caching", 3, |_, _| {
-        Err(Failure::fixed("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
-    }),
+    Sub("caching", 3, tracking::caching),
     Sub("capa", -3, |context, _| {
         context.reply.ok();
         Ok(())
@@ -299,10 +302,7 @@ const SUBCOMMANDS: &[Sub] = &[
         context.reply.bulk_or_null((!name.is_empty()).then_some(&name[..]));
         Ok(())
     }),
-    Sub("getredir", 2, |context, _| {
-        context.reply.integer(-1);
-        Ok(())
-    }),
+    Sub("getredir", 2, tracking::get_redirect),
     Sub("help", 2, |context, _| help(context, HELP)),
     Sub("id", 2, |context, _| {
         context.reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
@@ -317,8 +317,8 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("reply", 3, reply_mode),
     Sub("setinfo", 4, set_info),
     Sub("setname", 3, set_name),
-    Sub("tracking", -3, tracking),
-    Sub("trackinginfo", 2, tracking_info),
+    Sub("tracking", -3, tracking::switch),
+    Sub("trackinginfo", 2, tracking::info),
     Sub("unblock", -3, unblock),
     Sub("unpause", 2, |context, _| {
         context.server.pause = Pause::default();
@@ -455,32 +455,6 @@ fn reply_mode(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         () => return Err(SYNTAX),
     }
-    Ok(())
-}
-
-const NO_TRACKING: Failure = Failure::fixed("ERR CLIENT TRACKING ON is not supported: this server does not know who has read what");
-
-fn tracking(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    match &arguments[2..] {
-        [word] if is(word, "off") => {
-            context.reply.ok();
-            Ok(())
-        }
-        [word, ..] if is(word, "on") => Err(NO_TRACKING),
-        _ => Err(SYNTAX),
-    }
-}
-
-fn tracking_info(context: &mut Context, _: &[&[u8]]) -> Outcome {
-    let reply = &mut context.reply;
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.integer(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
     Ok(())
 }
 

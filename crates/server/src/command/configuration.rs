@@ -210,6 +210,8 @@ pub struct Configuration {
     pub slowlog_slower_than: i64,
     /// Entries kept in the slow log, at most.
     pub slowlog_max_len: usize,
+    /// Keys in the table of client-side caching, at most; 0: any number.
+    pub tracking_keys_max: usize,
     /// Users and their rules, as in the configuration file.
     pub users: Vec<Vec<Vec<u8>>>,
     /// Renamed commands.
@@ -271,6 +273,7 @@ impl Default for Configuration {
             pid_file: String::new(),
             slowlog_slower_than: 10_000,
             slowlog_max_len: 128,
+            tracking_keys_max: 1_000_000,
             users: Vec::new(),
             renames: Renames::default(),
             without_effect: BTreeMap::new(),

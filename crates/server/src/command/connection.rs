@@ -61,6 +61,7 @@ fn quit(context: &mut Context, _: &[&[u8]]) -> Outcome {
 fn reset(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.keyspace.unwatch(context.session.id);
     context.server.hub.leave(context.session.id);
+    context.server.tracking.leave(context.session.id);
     context.session.reset(context.server);
     context.server.update(context.session, context.keyspace.now());
     context.reply.set_protocol(context.session.protocol);

@@ -1,9 +1,11 @@
-//! Subscriptions (channels, patterns of channels, shard channels) and monitors, and the messages to be sent to them.
+//! Subscriptions (channels, patterns of channels, shard channels) and monitors, and the messages to be sent to them and to clients that
+//! track keys (`tracking`).
 //!
 //! A message is encoded once for all its receivers. It waits here as a [`Post`] until its request has ended; then the network puts it into
 //! the outputs of its receivers, before any other request is run. So messages are sent with the replies of their event-loop iteration, and
 //! are dropped with them if the iteration cannot be committed.
 
+use super::Session;
 use crate::glob;
 use crate::resp::{Protocol, Writer};
 use std::collections::{BTreeSet, HashMap};
@@ -24,26 +26,68 @@ impl Topic {
     const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
 }
 
+/// Channel by whose name clients with RESP2 get invalidations that are redirected to them.
+const INVALIDATIONS: &[u8] = b"__redis__:invalidate";
+
 /// A message for one client that is no reply.
 #[derive(Debug, Clone)]
 pub struct Post {
     /// The receiver's session.
     pub to: u64,
-    /// The message in RESP2.
-    bytes: Arc<[u8]>,
-    /// Whether RESP3 sends it as a push message.
-    is_push: bool,
+    content: Content,
 }
 
+/// Content of a message, encoded once for all receivers.
+#[derive(Debug, Clone)]
+enum Content {
+    /// A line for monitors.
+    Line(Arc<[u8]>),
+    /// A message of a channel in RESP2; RESP3 sends it as a push message.
+    Message(Arc<[u8]>),
+    /// Keys that the receiver has to forget. Without RESP3, only a client that another one redirects to and that subscribes to something
+    /// can be told.
+    Invalidation { keys: Forgotten, is_redirected: bool },
+    /// The receiver redirects its invalidations to this client, which is gone. Without RESP3 it cannot be told.
+    Broken(u64),
+}
+
+/// Keys that a client has to forget: an encoded array of them; `None`: all keys.
+pub(super) type Forgotten = Option<Arc<[u8]>>;
+
 impl Post {
-    /// Appends the message to a client's output.
-    pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
-        match self.bytes.split_first() {
-            Some((_, rest)) if self.is_push && protocol == Protocol::Resp3 => {
+    /// Appends the message to the output of the receiver.
+    pub fn write(&self, receiver: &Session, out: &mut Vec<u8>) {
+        let is_three = receiver.protocol == Protocol::Resp3;
+        match &self.content {
+            Content::Message(bytes) if is_three => {
                 out.push(b'>');
-                out.extend_from_slice(rest);
+                out.extend_from_slice(bytes.get(1..).unwrap_or_default());
             }
-            _ => out.extend_from_slice(&self.bytes),
+            Content::Line(bytes) | Content::Message(bytes) => out.extend_from_slice(bytes),
+            Content::Invalidation { keys, is_redirected } => {
+                let mut writer = Writer::new(out, receiver.protocol);
+                if is_three {
+                    writer.push(2);
+                    writer.bulk(b"invalidate");
+                } else if *is_redirected && receiver.gets_only_messages() {
+                    writer.push(3);
+                    writer.bulk(b"message");
+                    writer.bulk(INVALIDATIONS);
+                } else {
+                    return;
+                }
+                match keys {
+                    Some(keys) => writer.raw(keys),
+                    None => writer.null(),
+                }
+            }
+            Content::Broken(id) if is_three => {
+                let mut writer = Writer::new(out, receiver.protocol);
+                writer.push(2);
+                writer.bulk(b"tracking-redir-broken");
+                writer.integer(i64::try_from(*id).unwrap_or(i64::MAX));
+            }
+            Content::Broken(_) => {}
         }
     }
 }
@@ -169,7 +213,17 @@ impl Hub {
     /// Sends a line to all monitors.
     pub fn tell(&mut self, line: &[u8]) {
         let bytes: Arc<[u8]> = line.into();
-        self.posts.extend(self.monitors.iter().map(|to| Post { to: *to, bytes: bytes.clone(), is_push: false }));
+        self.posts.extend(self.monitors.iter().map(|to| Post { to: *to, content: Content::Line(bytes.clone()) }));
+    }
+
+    /// Tells a client to forget keys; `is_redirected`: another client has read them.
+    pub(super) fn invalidate(&mut self, to: u64, keys: &Forgotten, is_redirected: bool) {
+        self.posts.push(Post { to, content: Content::Invalidation { keys: keys.clone(), is_redirected } });
+    }
+
+    /// Tells a client that the one to which it redirects its invalidations is gone.
+    pub(super) fn tell_broken(&mut self, to: u64, gone: u64) {
+        self.posts.push(Post { to, content: Content::Broken(gone) });
     }
 
     /// Whether messages wait to be sent.
@@ -182,12 +236,12 @@ impl Hub {
         std::mem::take(&mut self.posts)
     }
 
-    /// Takes the messages that wait to be sent to one session.
+    /// Takes the messages of channels that wait to be sent to one session.
     pub fn take_own(&mut self, session: u64) -> Vec<Post> {
         if !self.names.contains_key(&session) {
             return Vec::new();
         }
-        self.posts.extract_if(.., |post| post.to == session).collect()
+        self.posts.extract_if(.., |post| post.to == session && matches!(post.content, Content::Message(_))).collect()
     }
 }
 
@@ -197,7 +251,7 @@ fn send(posts: &mut Vec<Post>, sessions: &BTreeSet<u64>, parts: &[&[u8]]) {
     writer.push(parts.len());
     parts.iter().for_each(|part| writer.bulk(part));
     let bytes: Arc<[u8]> = out.into();
-    posts.extend(sessions.iter().map(|to| Post { to: *to, bytes: bytes.clone(), is_push: true }));
+    posts.extend(sessions.iter().map(|to| Post { to: *to, content: Content::Message(bytes.clone()) }));
 }
 
 #[cfg(test)]
@@ -205,9 +259,10 @@ mod tests {
     use super::*;
 
     fn sent(hub: &mut Hub, protocol: Protocol) -> Vec<(u64, String)> {
+        let receiver = Session { protocol, ..Session::default() };
         let text = |post: Post| {
             let mut out = Vec::new();
-            post.write(protocol, &mut out);
+            post.write(&receiver, &mut out);
             (post.to, String::from_utf8_lossy(&out).replace("\r\n", "|"))
         };
         let mut all: Vec<(u64, String)> = hub.take().into_iter().map(text).collect();
@@ -234,7 +289,29 @@ mod tests {
         hub.tell(b"+line\r\n");
         assert_eq!(sent(&mut hub, Protocol::Resp3), [(2, "+line|".to_owned())]);
         hub.publish(Topic::Channel, b"news", b"x");
-        assert_eq!((hub.take_own(1).len(), hub.take_own(9).len(), hub.take().len()), (2, 0, 1));
+        // An invalidation must not stand among the replies of a transaction.
+        hub.invalidate(1, &None, false);
+        assert_eq!((hub.take_own(1).len(), hub.take_own(9).len(), hub.take().len()), (2, 0, 2));
+    }
+
+    #[test]
+    fn invalidations_reach_clients_that_can_tell_them_from_replies() {
+        let keys: Forgotten = Some(b"*1\r\n$1\r\nk\r\n"[..].into());
+        let mut hub = Hub::default();
+        hub.invalidate(1, &keys, false);
+        hub.invalidate(1, &None, true);
+        hub.tell_broken(1, 7);
+        let posts = hub.take();
+        let text = |protocol, listens| {
+            let receiver = Session { protocol, listens, ..Session::default() };
+            let mut out = Vec::new();
+            posts.iter().for_each(|post| post.write(&receiver, &mut out));
+            String::from_utf8_lossy(&out).replace("\r\n", "|")
+        };
+        let pushes = ">2|$10|invalidate|*1|$1|k|>2|$10|invalidate|_|>2|$21|tracking-redir-broken|:7|";
+        assert_eq!((text(Protocol::Resp3, false).as_str(), text(Protocol::Resp3, true).as_str()), (pushes, pushes));
+        assert_eq!(text(Protocol::Resp2, true), "*3|$7|message|$20|__redis__:invalidate|$-1|");
+        assert_eq!(text(Protocol::Resp2, false), "");
     }
 
     #[test]

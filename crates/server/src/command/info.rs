@@ -80,7 +80,8 @@ fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     let largest = |size: fn(&Buffers) -> usize| server.clients.values().map(|client| size(&client.buffers)).max().unwrap_or(0);
     write!(out, "client_recent_max_input_buffer:{}\r\n", largest(|buffers| buffers.input_memory))?;
     write!(out, "client_recent_max_output_buffer:{}\r\n", largest(|buffers| buffers.output_memory))?;
-    none(out, "cluster_connections tracking_clients")
+    write!(out, "tracking_clients:{}\r\n", server.tracking.len())?;
+    none(out, "cluster_connections")
 }
 
 /// Writes figures of absent features as 0.
@@ -174,7 +175,7 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     none(out, "current_active_defrag_time total_active_defrag_time current_eviction_exceeded_time total_eviction_exceeded_time")?;
     none(out, "expired_time_cap_reached_count instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
     none(out, "total_net_repl_input_bytes total_net_repl_output_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
-    none(out, "tracking_total_items tracking_total_keys tracking_total_prefixes")?;
+    context.server.tracking.figures().iter().try_for_each(|(name, number)| write!(out, "{name}:{number}\r\n"))?;
     write!(out, "unexpected_error_replies:0\r\ntotal_error_replies:{}\r\n", statistics.errors)?;
     for (name, count) in super::acl::REASONS.iter().zip(statistics.refused_requests) {
         let name = if *name == "command" { "cmd" } else { name };

@@ -248,6 +248,14 @@ pub(super) fn of(name: &str) -> &'static [KeySpec] {
     BY_NAME.get(name).copied().unwrap_or_default()
 }
 
+/// The position of the key of a command whose arguments have a single one, at a fixed position.
+pub(super) fn only(specs: &[KeySpec]) -> Option<usize> {
+    match specs {
+        [KeySpec { flags, begin: Begin::Index(index), find: Find::Range(0, ..) }] if flags & NOT_KEY == 0 => usize::try_from(*index).ok(),
+        _ => None,
+    }
+}
+
 /// Commands whose keys stand among options. A search for a word such as `STREAMS` could find it where it is no option (a group named
 /// `streams`), so these arguments are parsed as for running the command. Each entry has the parser, and the flags of the first key and of
 /// the others.
@@ -389,6 +397,19 @@ mod tests {
         {
             assert_eq!(flags(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_single_key_is_found_at_once() {
+        for (name, specs) in BY_NAME.iter() {
+            let Some(position) = only(specs) else { continue };
+            let (command, _) = name.split_once('|').unwrap_or((name, ""));
+            let words: Vec<&[u8]> = [command.as_bytes(), b"1", b"2", b"3", b"4", b"5"].to_vec();
+            let found = units::find(command.as_bytes()).and_then(|number| keys(units::get(number).command, specs, &words));
+            assert_eq!(found.map(|keys| keys.iter().map(|key| key.position).collect()), Some(vec![position]), "{name}");
+        }
+        let names = ["get", "object|encoding", "mget", "sort_ro", "spublish", "ping"];
+        assert_eq!(names.map(|name| only(of(name))), [Some(1), Some(2), None, None, None, None]);
     }
 
     #[test]

@@ -110,10 +110,9 @@ fn send(context: &mut Context, arguments: &[&[u8]], topic: Topic) -> Outcome {
     let receivers = context.server.hub.publish(topic, arguments[1], arguments[2]);
     // A client that publishes to itself gets the message before the reply. If it wants no replies, the network sends it the message later.
     if context.session.replies == Replies::On {
-        let protocol = context.reply.protocol();
         for post in context.server.hub.take_own(context.session.id) {
             let mut message = Vec::new();
-            post.write(protocol, &mut message);
+            post.write(context.session, &mut message);
             context.reply.raw(&message);
         }
     }

@@ -9,6 +9,7 @@ use super::hub::Hub;
 use super::latency::Monitor;
 use super::slowlog::Slowlog;
 use super::table::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
+use super::tracking::Tracking;
 use super::usage::{Stopwatch, Usage};
 use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
 use crate::append::AppendLog;
@@ -85,6 +86,8 @@ pub struct Server {
     pub unblocked: Vec<(u64, Reason)>,
     /// Subscriptions and monitors, and messages to them.
     pub hub: Hub,
+    /// Clients that keep copies of values, and what they have read.
+    pub tracking: Tracking,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
     /// Counts since the start.
@@ -262,10 +265,16 @@ impl Server {
         client
     }
 
-    /// Marks a client to be closed. Until then it takes part in nothing.
-    pub fn kill(&mut self, id: u64) {
+    /// Forgets a client that has ended.
+    pub fn leave(&mut self, id: u64) {
         self.clients.remove(&id);
         self.hub.leave(id);
+        self.tracking.leave(id);
+    }
+
+    /// Marks a client to be closed. Until then it takes part in nothing.
+    pub fn kill(&mut self, id: u64) {
+        self.leave(id);
         self.killed.push(id);
     }
 

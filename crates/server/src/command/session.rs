@@ -5,7 +5,7 @@ use super::blocking::{self, Wait, Waiting};
 use super::steps::{self, Steps};
 use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
 use super::units::Unit;
-use super::{Context, Failure, Server, clients, effects, events, slowlog, strings, units, unknown_subcommand, wrong_arity};
+use super::{Context, Failure, Server, clients, effects, events, slowlog, strings, tracking, units, unknown_subcommand, wrong_arity};
 use crate::keyspace::{self, Keyspace, StringReader, Upload};
 use crate::persist::LongDump;
 use crate::resp::{Protocol, Writer};
@@ -83,6 +83,10 @@ pub struct Session {
     pub(super) stays: bool,
     /// Whether the client's commands do not count as uses of keys (`CLIENT NO-TOUCH`).
     pub(super) leaves_no_trace: bool,
+    /// The client has said whether it caches the reply to the next request or transaction (`CLIENT CACHING`).
+    pub(super) caching: bool,
+    /// Number of commands whose keys were remembered, as the client tracks keys.
+    pub(super) reads: u64,
     /// Whether the commands of a transaction are running.
     pub(super) is_in_exec: bool,
     /// The wait that the command that has just run asks for.
@@ -189,6 +193,11 @@ impl Session {
         self.multi.as_ref().map_or(0, |multi| multi.bytes)
     }
 
+    /// Ends the effect of `CLIENT CACHING` with a request or transaction that has its reply.
+    pub(super) fn end_caching(&mut self) {
+        self.caching &= self.is_in_transaction() || self.is_waiting() || self.is_in_steps();
+    }
+
     /// Makes `EXEC` of an open transaction fail.
     fn refuse_transaction(&mut self) {
         if let Some(multi) = &mut self.multi {
@@ -279,7 +288,9 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     let start = out.len();
     server.statistics.commands += 1;
     let mut confirms = false;
-    let ended = match identify(server, arguments) {
+    let identified = identify(server, arguments);
+    let name = identified.as_ref().map_or("", |(_, unit)| unit.command.name);
+    let ended = match identified {
         Err(failure) => reject(server, session, None, &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
             Err(failure) => reject(server, session, Some(number), &failure, out),
@@ -305,6 +316,10 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
         let is_silent = session.replies != Replies::On;
         blocking::begin(keyspace, session, is_silent);
     }
+    // As in Redis, all other uses of `CLIENT` are passed over, too.
+    if session.caching && name != "client" {
+        session.end_caching();
+    }
     session.replies = match session.replies {
         Replies::On => return ended,
         Replies::SkipNext => Replies::Skip,
@@ -323,6 +338,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let begun = context.server.records.stopwatch.begun();
     let start = context.reply.position();
     let (lookups, waited) = (context.keyspace.lookups(), context.keyspace.waited());
+    let reads = context.session.reads;
     let mut ended = Ended::Open;
     let unit = units::get(number);
     let notifies = context.server.configuration.events.is_on();
@@ -333,6 +349,9 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if matches!(result, Err(Failure::InSteps)) {
         result = steps::begun(context, number, arguments, start);
         if result.is_ok() {
+            if context.server.tracking.is_on() {
+                tracking::ran(context, unit, arguments, reads);
+            }
             let ns = context.server.records.stopwatch.since(begun);
             steps::took(context.session, ns);
             return Ended::Open;
@@ -344,6 +363,9 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
         if !context.session.is_in_exec {
             context.server.append.end_request();
         }
+    }
+    if context.server.tracking.is_on() {
+        tracking::ran(context, unit, arguments, reads);
     }
     if notifies {
         events::tell(context, unit.command, arguments);

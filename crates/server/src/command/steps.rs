@@ -384,6 +384,7 @@ fn run_again(
     }
     if !session.is_in_steps() {
         end(keyspace, server, session);
+        session.end_caching();
     }
     ended
 }

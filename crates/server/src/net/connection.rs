@@ -420,7 +420,7 @@ impl Connection {
         if !self.is_ending && !self.is_dead {
             self.needs = self.needs.max(needs);
             self.drop_sent_of_many();
-            post.write(self.session.protocol, &mut self.output);
+            post.write(&self.session, &mut self.output);
             self.check_output(server, now);
         }
     }

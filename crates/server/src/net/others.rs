@@ -40,6 +40,14 @@ impl Net {
         }
     }
 
+    /// Tells clients that track keys of changes that no request has told them of, at the end of the turn.
+    pub(super) fn end_tracked_iteration(&mut self) {
+        self.server.end_tracked_iteration(&mut self.keyspace);
+        // Any of the turn's writes may be among the changes.
+        self.cause = self.keyspace.position();
+        self.deliver();
+    }
+
     /// Lets the clients that wait for a key try again, the first one first.
     fn serve_key(&mut self, db: usize, key: &[u8]) {
         let mut from = 0;
@@ -108,6 +116,12 @@ impl Net {
             if connection.is_awaiting {
                 self.awaiting.push(id);
             }
+        }
+        if text.is_some() {
+            // Invalidations that have waited are dropped with the replies. This message tells of no commit.
+            self.server.invalidate_everything();
+            self.cause = 0;
+            self.deliver();
         }
         for id in self.keyspace.sync_waiters() {
             self.resume(id, None);

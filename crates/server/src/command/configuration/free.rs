@@ -247,7 +247,6 @@ pub const FREE: &[Free] = &[
     count("tls-session-cache-size", "20480", 0, SESSIONS),
     count("tls-session-cache-timeout", "300", 0, SESSIONS),
     whether("tls-session-caching", "yes", SESSIONS),
-    free("tracking-table-max-keys", "1000000", Values::Integer(0, i64::MAX), "there is no client-side caching"),
     whether("use-exit-on-panic", "no", CRASHES),
     count("watchdog-period", "0", 0, CRASHES),
 ];

@@ -501,6 +501,13 @@ pub const PARAMETERS: &[Parameter] = &[
         },
     ),
     parameter(
+        "tracking-table-max-keys",
+        true,
+        "keys that the table of `CLIENT TRACKING` holds; more are evicted at random, and their readers told to forget them; 0: any number",
+        |c| c.tracking_keys_max.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.tracking_keys_max = number),
+    ),
+    parameter(
         "unixsocket",
         false,
         "path of a Unix socket to listen on; empty: none",
