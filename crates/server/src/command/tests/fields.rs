@@ -223,7 +223,7 @@ fn told(talk: &mut Talk, line: &str) -> String {
     let posts = talk.server.hub.take();
     let name = |post: &Post| {
         let mut out = Vec::new();
-        post.write(Protocol::Resp2, &mut out);
+        post.write(&Session::default(), &mut out);
         String::from_utf8_lossy(&out).trim_end().rsplit("\r\n").next().unwrap_or_default().to_owned()
     };
     posts.iter().map(name).collect::<Vec<_>>().join(" ")
