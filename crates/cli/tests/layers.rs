@@ -75,6 +75,10 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/store", 30),
     ("engine/src/internal", 90),
     ("engine/src/lib", 90),
+    ("script/src/sha1", 90),
+    ("script/src/number", 90),
+    ("script/src/host", 90),
+    ("script/src", 95),
     ("server/src/number", 100),
     ("server/src/wide", 100),
     ("server/src/glob", 100),
@@ -126,7 +130,7 @@ const ONLY: &[(&str, &[&str])] = &[
 
 /// Crates by the names under which code imports them.
 const CRATES: &[(&str, &str)] =
-    &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_server", "server"), ("sinter_lab", "lab")];
+    &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_script", "script"), ("sinter_server", "server"), ("sinter_lab", "lab")];
 
 /// A module: the folder of its crate, and its path inside.
 type Module = (String, Vec<String>);

@@ -25,6 +25,9 @@ const UNSAFE: &[&str] = &[
     "crates/engine/src/prefetch.rs",
     "crates/engine/src/table/search.rs",
     "crates/engine/src/slab.rs",
+    "crates/script/src/lua.rs",
+    "crates/script/src/machine.rs",
+    "crates/script/src/state.rs",
 ];
 
 /// Lines by which a file and its functions together may exceed the budgets. Entries may only shrink; one larger than needed is a complaint,

@@ -1,0 +1,26 @@
+//! Room for text that native functions build: it counts against the bound of Lua's memory before it is allocated.
+
+use crate::lua::Stack;
+
+/// Raises Lua's error for memory if the text under construction would grow beyond the bound.
+pub(crate) fn grow(lua: Stack, bytes: usize) {
+    let state = lua.state();
+    let total = state.text.get().len().saturating_add(bytes).saturating_add(state.used());
+    if total > state.memory_max() {
+        state.refuse();
+        lua.fail(format_args!("not enough memory"))
+    }
+}
+
+/// Appends bytes to the text under construction.
+pub(crate) fn put(lua: Stack, bytes: &[u8]) {
+    grow(lua, bytes.len());
+    lua.state().text.get().extend_from_slice(bytes);
+}
+
+/// Ends the text that began at `start`: pushes it and removes it from the buffer.
+pub(crate) fn finish(lua: Stack, start: usize) {
+    let text = lua.state().text.get();
+    lua.push_bytes(&text[start..]);
+    text.truncate(start);
+}

@@ -1,0 +1,634 @@
+//! The machine: scripts by digest, libraries, and the way in and out of Lua.
+
+use crate::functions::{Function, Library};
+use crate::host::{Failure, Host, Protocol};
+use crate::lua::{Kind, Stack, native};
+use crate::redis::{hexadecimal, push_error};
+use crate::reply::{self, Output};
+use crate::sandbox::{self, Tables};
+use crate::sha1::sha1;
+use crate::shebang::{self, Flags};
+use crate::state::{INSTRUCTIONS, Mode, State, allocate, watch};
+use mlua_sys as ffi;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Bytes that a buffer of native functions keeps between two scripts.
+const BUFFER_KEPT: usize = 64 << 10;
+
+/// Digest of a script in 40 lower-case hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 40]);
+
+impl Digest {
+    /// Digest of a script's code.
+    pub fn of(code: &[u8]) -> Digest {
+        Digest(hexadecimal(sha1(code)))
+    }
+
+    /// Reads a digest in either case; `None` if the text has another length.
+    pub fn parse(text: &[u8]) -> Option<Digest> {
+        text.try_into().ok().map(|digest: [u8; 40]| Digest(digest.map(|byte| byte.to_ascii_lowercase())))
+    }
+
+    /// The digits.
+    pub fn bytes(&self) -> &[u8; 40] {
+        &self.0
+    }
+}
+
+/// Settings of a machine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Bytes that Lua may allocate. A script that needs more fails.
+    pub memory_max: usize,
+    /// Version that `redis.REDIS_VERSION` names.
+    pub version: String,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { memory_max: 512 << 20, version: "7.0.15".to_owned() }
+    }
+}
+
+/// A script in the cache.
+struct Script {
+    code: Vec<u8>,
+    flags: Option<Flags>,
+    /// Number of the function in the registry, and the Lua state that it is of.
+    compiled: Option<(c_int, u64)>,
+}
+
+/// A library and where its functions are in the registry.
+struct Loaded {
+    library: Library,
+    kept: Vec<c_int>,
+}
+
+/// What runs: for the native function that starts it.
+struct Job<'a> {
+    function: c_int,
+    mode: Mode,
+    keys: &'a [&'a [u8]],
+    arguments: &'a [&'a [u8]],
+    tables: Tables,
+    output: Output<'a>,
+    /// Name in errors: the digest or the function.
+    name: &'a [u8],
+    failure: Option<Failure>,
+}
+
+/// A Lua machine with Redis's scripting semantics, for one thread.
+pub struct Machine {
+    settings: Settings,
+    state: Box<State>,
+    lua: Stack,
+    tables: Tables,
+    /// Counts Lua states: functions of an older one are compiled again.
+    generation: u64,
+    scripts: HashMap<Digest, Script>,
+    libraries: BTreeMap<Vec<u8>, Loaded>,
+    /// Library of each function, and its position there.
+    functions: HashMap<Vec<u8>, (Vec<u8>, usize)>,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        close(self.lua);
+    }
+}
+
+fn close(lua: Stack) {
+    // SAFETY: nothing runs in the machine, whose owner gives it up; its `State` is still alive.
+    unsafe { ffi::lua_close(lua.raw()) };
+}
+
+/// Makes a Lua state.
+fn open(settings: &Settings) -> (Box<State>, Stack, Tables) {
+    struct Start<'a>(&'a str, Option<Tables>);
+    fn start(lua: Stack) -> c_int {
+        // SAFETY: `open` passes a `Start` that outlives the call.
+        let start = unsafe { &mut *lua.light(1).cast::<Start>() };
+        lua.set_top(0);
+        start.1 = Some(sandbox::build(lua, start.0));
+        0
+    }
+    unsafe extern "C-unwind" fn unprotected(_: *mut ffi::lua_State) -> c_int {
+        panic!("a Lua error outside of a protected call");
+    }
+    // Less would not hold the libraries.
+    let state = Box::new(State::new(settings.memory_max.max(1 << 20)));
+    // SAFETY: the allocator gets its `State`, which is boxed and outlives the machine.
+    let lua = unsafe {
+        let lua = ffi::lua_newstate(allocate, (&raw const *state).cast_mut().cast());
+        assert!(!lua.is_null(), "memory for a Lua state");
+        ffi::lua_atpanic(lua, unprotected);
+        Stack::of(lua)
+    };
+    let mut arguments = Start(&settings.version, None);
+    lua.push_native(native(start), 0);
+    lua.push_light((&raw mut arguments).cast());
+    let done = lua.protected(1, 0, 0);
+    assert!(done.is_ok(), "the libraries load: {}", String::from_utf8_lossy(lua.bytes(-1).unwrap_or(b"")));
+    watch(lua, INSTRUCTIONS);
+    let tables = arguments.1.expect("the start has run");
+    (state, lua, tables)
+}
+
+/// Makes an error a table and notes where it happened.
+fn handler(lua: Stack) -> c_int {
+    lua.set_top(1);
+    if lua.kind(1) != Kind::Table {
+        match lua.kind(1) {
+            Kind::String | Kind::Number => push_error(lua, lua.bytes(1).unwrap_or(b"")),
+            Kind::Nil => push_error(lua, b"nil"),
+            Kind::Boolean => push_error(lua, if lua.boolean(1) { b"true" } else { b"false" }),
+            _ => {
+                let (kind, address) = (lua.type_name(1), lua.pointer(1));
+                lua.push_text(format_args!("ERR {kind}: {address:p}"));
+                lua.new_table(0, 1);
+                lua.insert(-2);
+                lua.set_field(-2, b"err");
+            }
+        }
+        lua.replace(1);
+    }
+    if let Some((source, line)) = lua.culprit() {
+        lua.push_bytes(source.to_bytes());
+        lua.set_field(1, b"source");
+        lua.push_number(f64::from(line));
+        lua.set_field(1, b"line");
+    }
+    1
+}
+
+/// Pushes texts as an array.
+fn push_array(lua: Stack, texts: &[&[u8]]) {
+    lua.new_table(texts.len(), 0);
+    for (n, text) in texts.iter().enumerate() {
+        lua.push_bytes(text);
+        lua.raw_set_at(-2, n as c_int + 1);
+    }
+}
+
+/// Runs a job inside a protected call.
+fn enter(lua: Stack) -> c_int {
+    // SAFETY: `Machine::run` passes a `Job` that outlives the call and is used by nothing else meanwhile.
+    let job = unsafe { &mut *lua.light(1).cast::<Job>() };
+    lua.set_top(0);
+    let registry = crate::lua::REGISTRY;
+    lua.raw_get_at(registry, if job.mode == Mode::Script { job.tables.script } else { job.tables.function });
+    lua.replace(crate::lua::GLOBALS);
+    lua.push_native(native(handler), 0);
+    lua.raw_get_at(registry, job.function);
+    let result = match job.mode {
+        Mode::Script => {
+            lua.raw_get_at(registry, job.tables.script_behind);
+            push_array(lua, job.keys);
+            lua.set_field(-2, b"KEYS");
+            push_array(lua, job.arguments);
+            lua.set_field(-2, b"ARGV");
+            lua.pop(1);
+            lua.protected(0, 1, 1)
+        }
+        Mode::Function => {
+            push_array(lua, job.keys);
+            push_array(lua, job.arguments);
+            lua.protected(2, 1, 1)
+        }
+        Mode::Loading | Mode::Idle => {
+            // Loading has no handler: its errors do not name lines.
+            lua.remove(1);
+            lua.protected(0, 1, 0)
+        }
+    };
+    if result.is_err() {
+        failed(lua, job);
+        return 0;
+    }
+    if job.mode == Mode::Loading {
+        return 0;
+    }
+    let start = job.output.out.len();
+    if !reply::write(lua, &mut job.output, 0) {
+        job.output.out.truncate(start);
+        job.failure = Some(Failure::new("ERR the reply is too large"));
+    }
+    0
+}
+
+/// Takes the error on top into the job.
+fn failed(lua: Stack, job: &mut Job) {
+    let mut failure = Failure::new("");
+    if lua.kind(-1) == Kind::Table {
+        lua.field(-1, b"err");
+        failure_text(lua, &mut failure);
+        lua.field(-2, b"ignore_error_stats_update");
+        failure.counted = lua.boolean(-1);
+        lua.pop(2);
+        lua.field(-1, b"line");
+        lua.field(-2, b"source");
+        if job.mode != Mode::Loading && lua.is_number(-2) && lua.kind(-1) == Kind::String {
+            let text = &mut failure.message;
+            text.extend_from_slice(b" script: ");
+            text.extend_from_slice(job.name);
+            text.extend_from_slice(b", on ");
+            text.extend_from_slice(lua.bytes(-1).unwrap_or(b""));
+            text.push(b':');
+            text.extend_from_slice(crate::number::integer(lua.number(-2) as i64).bytes());
+            text.push(b'.');
+        }
+    } else if job.mode == Mode::Loading {
+        failure.message.extend_from_slice(b"ERR ");
+        failure_text(lua, &mut failure);
+    } else {
+        failure.message.extend_from_slice(b"ERR Error running script ");
+        failure.message.extend_from_slice(job.name);
+        failure.message.extend_from_slice(b", ");
+        failure_text(lua, &mut failure);
+    }
+    job.failure = Some(failure);
+}
+
+/// Appends the text on top. A number is not turned into a string: that could allocate, and the failure would be lost.
+fn failure_text(lua: Stack, failure: &mut Failure) {
+    match lua.kind(-1) {
+        Kind::String => failure.message.extend_from_slice(lua.bytes(-1).unwrap_or(b"")),
+        Kind::Number => failure.message.extend_from_slice(crate::number::general(lua.number(-1), 14).bytes()),
+        _ => failure.message.extend_from_slice(b"execution failure"),
+    }
+}
+
+impl Machine {
+    /// An empty machine.
+    pub fn new(settings: Settings) -> Machine {
+        let (state, lua, tables) = open(&settings);
+        let (scripts, libraries, functions) = (HashMap::new(), BTreeMap::new(), HashMap::new());
+        Machine { settings, state, lua, tables, generation: 0, scripts, libraries, functions }
+    }
+
+    /// Bytes that Lua has allocated.
+    pub fn memory(&self) -> usize {
+        self.state.used()
+    }
+
+    /// Number of scripts in the cache, and the bytes of their code.
+    pub fn scripts(&self) -> (usize, usize) {
+        (self.scripts.len(), self.scripts.values().map(|script| script.code.len()).sum())
+    }
+
+    /// Compiles a script and keeps it; its digest. The error's text has a code.
+    pub fn load_script(&mut self, code: &[u8]) -> Result<Digest, Failure> {
+        let digest = Digest::of(code);
+        if !self.scripts.contains_key(&digest) {
+            let (flags, _) = shebang::script(code).map_err(Failure::new)?;
+            let compiled = self.compile(code)?;
+            self.scripts.insert(digest, Script { code: code.to_vec(), flags, compiled: Some((compiled, self.generation)) });
+        }
+        Ok(digest)
+    }
+
+    /// Whether the cache has a script.
+    pub fn has_script(&self, digest: &Digest) -> bool {
+        self.scripts.contains_key(digest)
+    }
+
+    /// Flags of a script in the cache; the inner `None` is a script that states none.
+    pub fn script_flags(&self, digest: &Digest) -> Option<Option<Flags>> {
+        self.scripts.get(digest).map(|script| script.flags)
+    }
+
+    /// Flags that the first line of a script states, without compiling it.
+    pub fn flags_of(code: &[u8]) -> Result<Option<Flags>, Failure> {
+        shebang::script(code).map(|(flags, _)| flags).map_err(Failure::new)
+    }
+
+    /// Code of a script in the cache.
+    pub fn script_code(&self, digest: &Digest) -> Option<&[u8]> {
+        self.scripts.get(digest).map(|script| &script.code[..])
+    }
+
+    /// Empties the cache of scripts.
+    pub fn flush_scripts(&mut self) {
+        for (_, script) in self.scripts.drain() {
+            if let Some((kept, _)) = script.compiled.filter(|(_, generation)| *generation == self.generation) {
+                self.lua.drop_kept(kept);
+            }
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        let collect = |lua: Stack| {
+            lua.collect();
+            0
+        };
+        // A finalizer cannot fail: scripts have none. What is left of an error is dropped.
+        self.lua.push_native(native(collect), 0);
+        let _ = self.lua.protected(0, 0, 0);
+        self.lua.set_top(0);
+    }
+
+    /// Compiles a script; its number in the registry.
+    fn compile(&mut self, code: &[u8]) -> Result<c_int, Failure> {
+        let (_, code) = shebang::script(code).map_err(Failure::new)?;
+        let compiled = self.compile_as(code, self.tables.script, c"@user_script");
+        compiled.map_err(|error| Failure::new([&b"ERR Error compiling script (new function): "[..], &error].concat()))
+    }
+
+    /// Compiles code with globals; its number in the registry, or the error's text.
+    fn compile_as(&mut self, code: &[u8], globals: c_int, name: &std::ffi::CStr) -> Result<c_int, Vec<u8>> {
+        struct Compile<'a>(&'a [u8], c_int, &'a std::ffi::CStr, Result<c_int, Vec<u8>>);
+        fn compile(lua: Stack) -> c_int {
+            // SAFETY: the caller below passes a `Compile` that outlives the call.
+            let compile = unsafe { &mut *lua.light(1).cast::<Compile>() };
+            if lua.load(compile.0, compile.2) {
+                lua.raw_get_at(crate::lua::REGISTRY, compile.1);
+                lua.set_environment(-2);
+                compile.3 = Ok(lua.keep());
+            } else if let (Err(text), Some(error)) = (&mut compile.3, lua.bytes(-1)) {
+                text.clear();
+                text.extend_from_slice(error);
+            }
+            0
+        }
+        let mut job = Compile(code, globals, name, Err(b"not enough memory".to_vec()));
+        self.lua.push_native(native(compile), 0);
+        self.lua.push_light((&raw mut job).cast());
+        let _ = self.lua.protected(1, 0, 0);
+        self.lua.set_top(0);
+        if job.3.is_err() {
+            self.renew_if_refused();
+        }
+        job.3
+    }
+
+    /// Runs a script of the cache and appends its reply to `out` in the client's protocol. `None` if the cache has no such script.
+    pub fn eval(
+        &mut self,
+        digest: &Digest,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        host: &mut dyn Host,
+        client: Protocol,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), Failure>> {
+        let script = self.scripts.get(digest)?;
+        let function = match script.compiled.filter(|(_, generation)| *generation == self.generation) {
+            Some((function, _)) => function,
+            None => {
+                let code = script.code.clone();
+                let function = match self.compile(&code) {
+                    Ok(function) => function,
+                    Err(failure) => return Some(Err(failure)),
+                };
+                self.scripts.get_mut(digest)?.compiled = Some((function, self.generation));
+                function
+            }
+        };
+        let (mode, name, tables) = (Mode::Script, &digest.0, self.tables);
+        let output = Output::new(out, client);
+        Some(self.run(Job { function, mode, keys, arguments, tables, output, name, failure: None }, host))
+    }
+
+    /// Runs a function of a library and appends its reply to `out` in the client's protocol. `None` if there is no such function.
+    pub fn call(
+        &mut self,
+        name: &[u8],
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        host: &mut dyn Host,
+        client: Protocol,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), Failure>> {
+        let (library, position) = self.functions.get(name)?;
+        let function = *self.libraries.get(library)?.kept.get(*position)?;
+        let (mode, tables) = (Mode::Function, self.tables);
+        let output = Output::new(out, client);
+        Some(self.run(Job { function, mode, keys, arguments, tables, output, name, failure: None }, host))
+    }
+
+    fn run(&mut self, mut job: Job, host: &mut dyn Host) -> Result<(), Failure> {
+        let (state, lua) = (&*self.state, self.lua);
+        let start = job.output.out.len();
+        state.protocol.set(Protocol::Resp2);
+        for buffer in [&state.text, &state.reply] {
+            buffer.get().clear();
+            buffer.get().shrink_to(BUFFER_KEPT);
+        }
+        let result = state.with_host(host, || {
+            state.mode.set(job.mode);
+            lua.push_native(native(enter), 0);
+            lua.push_light((&raw mut job).cast());
+            let result = catch_unwind(AssertUnwindSafe(|| lua.protected(1, 0, 0)));
+            if state.killed.get() {
+                watch(lua, INSTRUCTIONS);
+            }
+            result
+        });
+        match result {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => {
+                job.output.out.truncate(start);
+                job.failure = Some(Failure::new("ERR Error running script: not enough memory"));
+            }
+            Err(panic) => {
+                self.abandon();
+                resume_unwind(panic);
+            }
+        }
+        lua.set_top(0);
+        let failure = job.failure.take();
+        self.renew_if_refused();
+        match failure {
+            None => Ok(()),
+            Some(failure) => {
+                reply::count(host, &failure);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Replaces a Lua state that has refused memory: what filled it may be alive in a library or between two steps of the collector.
+    fn renew_if_refused(&mut self) {
+        if self.state.refused() {
+            let (state, lua, tables) = open(&self.settings);
+            close(std::mem::replace(&mut self.lua, lua));
+            self.state = state;
+            self.renewed(tables);
+        }
+    }
+
+    /// Replaces a Lua state that a panic has left in the middle of something. Its memory is lost: it cannot be closed.
+    fn abandon(&mut self) {
+        let (state, lua, tables) = open(&self.settings);
+        self.lua = lua;
+        std::mem::forget(std::mem::replace(&mut self.state, state));
+        self.renewed(tables);
+    }
+
+    /// Loads the libraries into a new Lua state. Scripts follow when they are run.
+    fn renewed(&mut self, tables: Tables) {
+        self.tables = tables;
+        self.generation += 1;
+        for (name, mut loaded) in std::mem::take(&mut self.libraries) {
+            match self.registered(&loaded.library.code, &mut Nobody) {
+                Ok((functions, kept)) if functions == loaded.library.functions => loaded.kept = kept,
+                // A library that registers other functions than before keeps its names; calls say that there is no such function.
+                _ => loaded.kept = Vec::new(),
+            }
+            self.libraries.insert(name, loaded);
+        }
+    }
+
+    /// Runs the code of a library; the functions that it registers and their numbers in the registry.
+    fn registered(&mut self, code: &[u8], host: &mut dyn Host) -> Result<(Vec<Function>, Vec<c_int>), Failure> {
+        let (_, body) = shebang::library(code).map_err(Failure::new)?;
+        let compiled = self.compile_as(body, self.tables.function, c"@user_function");
+        let function = compiled.map_err(|error| Failure::new([&b"ERR Error compiling function: "[..], &error].concat()))?;
+        self.state.registered.get().clear();
+        self.switch(self.tables.loading_behind);
+        let mut out = Vec::new();
+        let (mode, tables) = (Mode::Loading, self.tables);
+        let output = Output::new(&mut out, Protocol::Resp2);
+        let generation = self.generation;
+        let job = Job { function, mode, keys: &[], arguments: &[], tables, output, name: b"", failure: None };
+        let result = self.run(job, &mut Loading(host));
+        if generation == self.generation {
+            self.switch(self.tables.function_behind);
+            self.lua.drop_kept(function);
+        }
+        let registered = std::mem::take(self.state.registered.get());
+        if let Err(failure) = result {
+            registered.iter().filter(|_| generation == self.generation).for_each(|registered| self.lua.drop_kept(registered.kept));
+            let message = [&b"ERR Error registering functions: "[..], &failure.message].concat();
+            return Err(Failure::new(message));
+        }
+        if registered.is_empty() {
+            return Err(Failure::new("ERR No functions registered"));
+        }
+        Ok(registered.into_iter().map(|registered| (registered.function, registered.kept)).unzip())
+    }
+
+    /// Sets where functions look up their globals.
+    fn switch(&mut self, behind: c_int) {
+        let registry = crate::lua::REGISTRY;
+        self.lua.raw_get_at(registry, self.tables.switch);
+        self.lua.raw_get_at(registry, behind);
+        let set = |lua: Stack| {
+            lua.set_field(1, b"__index");
+            0
+        };
+        self.lua.push_native(native(set), 0);
+        self.lua.insert(1);
+        let _ = self.lua.protected(2, 0, 0);
+        self.lua.set_top(0);
+    }
+
+    /// Loads a library; its name. A library of the same name is replaced if `replace` says so.
+    pub fn load_library(&mut self, code: &[u8], replace: bool, host: &mut dyn Host) -> Result<Vec<u8>, Failure> {
+        let (name, _) = shebang::library(code).map_err(Failure::new)?;
+        if !replace && self.libraries.contains_key(&name) {
+            return Err(Failure::new([&b"ERR Library '"[..], &name, b"' already exists"].concat()));
+        }
+        let (functions, kept) = self.registered(code, host)?;
+        let taken = |function: &&Function| self.functions.get(&function.name).is_some_and(|(library, _)| *library != name);
+        if let Some(function) = functions.iter().find(taken) {
+            let message = [&b"ERR Function "[..], &function.name, b" already exists"].concat();
+            kept.into_iter().for_each(|kept| self.lua.drop_kept(kept));
+            return Err(Failure::new(message));
+        }
+        self.delete_library(&name);
+        for (position, function) in functions.iter().enumerate() {
+            self.functions.insert(function.name.clone(), (name.clone(), position));
+        }
+        let library = Library { name: name.clone(), code: code.to_vec(), functions };
+        self.libraries.insert(name.clone(), Loaded { library, kept });
+        Ok(name)
+    }
+
+    /// Deletes a library; no if there is none.
+    pub fn delete_library(&mut self, name: &[u8]) -> bool {
+        let Some(loaded) = self.libraries.remove(name) else { return false };
+        loaded.library.functions.iter().for_each(|function| drop(self.functions.remove(&function.name)));
+        loaded.kept.into_iter().for_each(|kept| self.lua.drop_kept(kept));
+        true
+    }
+
+    /// Deletes all libraries.
+    pub fn flush_libraries(&mut self) {
+        let names: Vec<_> = self.libraries.keys().cloned().collect();
+        for name in names {
+            self.delete_library(&name);
+        }
+        self.collect();
+    }
+
+    /// Libraries in the order of their names.
+    pub fn libraries(&self) -> impl Iterator<Item = &Library> {
+        self.libraries.values().map(|loaded| &loaded.library)
+    }
+
+    /// A function and its library.
+    pub fn function(&self, name: &[u8]) -> Option<(&Library, &Function)> {
+        let (library, position) = self.functions.get(name)?;
+        let library = &self.libraries.get(library)?.library;
+        Some((library, library.functions.get(*position)?))
+    }
+}
+
+/// Host of a loading library: it has the log and the interrupt of another, and no commands.
+struct Loading<'a>(&'a mut dyn Host);
+
+impl Host for Loading<'_> {
+    fn call(&mut self, _: &[&[u8]], _: Protocol, reply: &mut Vec<u8>) {
+        reply.extend_from_slice(b"-ERR redis.call/pcall can only be called inside a script invocation\r\n");
+    }
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn log(&mut self, level: u8, line: &[u8]) {
+        self.0.log(level, line);
+    }
+
+    fn set_replication(&mut self, _: u8) {}
+
+    fn interrupt(&mut self) -> crate::host::Verdict {
+        self.0.interrupt()
+    }
+
+    fn clock(&mut self) -> f64 {
+        self.0.clock()
+    }
+
+    fn count_error(&mut self, _: &[u8]) {}
+}
+
+/// Host of libraries that are loaded again: nothing hears them, and they have loaded within their time before.
+struct Nobody;
+
+impl Host for Nobody {
+    fn call(&mut self, _: &[&[u8]], _: Protocol, _: &mut Vec<u8>) {}
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn log(&mut self, _: u8, _: &[u8]) {}
+
+    fn set_replication(&mut self, _: u8) {}
+
+    fn interrupt(&mut self) -> crate::host::Verdict {
+        crate::host::Verdict::Continue
+    }
+
+    fn clock(&mut self) -> f64 {
+        0.0
+    }
+
+    fn count_error(&mut self, _: &[u8]) {}
+}

@@ -1,0 +1,480 @@
+//! Globals that scripts and functions see. Nothing that outlives a script can be changed by it.
+//!
+//! Lua 5.1 has no read-only tables. A protected table is an empty table whose metatable leads to the table behind it; every function of the
+//! library that writes to a table, or walks one, without asking the metatable is replaced by one that knows protected tables.
+
+use crate::lua::{ALL, GLOBALS, Kind, Stack, native};
+use crate::redis::{self, add};
+use crate::state::Mode;
+use crate::{bit, coding, json, msgpack, pack, sort, strings};
+use mlua_sys as ffi;
+use std::ffi::{CStr, c_int, c_void};
+
+/// Numbers in the registry of the tables that a machine needs to start something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tables {
+    /// Globals of scripts as they see them, and the table behind, which gets `KEYS` and `ARGV`.
+    pub(crate) script: c_int,
+    pub(crate) script_behind: c_int,
+    /// Globals of functions.
+    pub(crate) function: c_int,
+    /// Metatable of the globals of functions, and the tables that its `__index` leads to.
+    pub(crate) switch: c_int,
+    pub(crate) function_behind: c_int,
+    pub(crate) loading_behind: c_int,
+}
+
+/// Globals of Lua's library that scripts do not have.
+const REMOVED: [&[u8]; 8] = [b"dofile", b"loadfile", b"print", b"getfenv", b"setfenv", b"newproxy", b"require", b"module"];
+/// Tables of functions among the globals.
+const LIBRARIES: [&[u8]; 9] = [b"string", b"table", b"math", b"coroutine", b"os", b"bit", b"struct", b"cmsgpack", b"cjson"];
+
+const READ_ONLY: &str = "Attempt to modify a readonly table";
+
+fn read_only(lua: Stack) -> c_int {
+    lua.fail(format_args!("{READ_ONLY}"))
+}
+
+/// Number in the registry of the table behind a protected one.
+fn behind(lua: Stack, address: *const c_void) -> Option<c_int> {
+    lua.state().protected.get().iter().find(|(table, _)| *table == address).map(|(_, number)| *number)
+}
+
+fn behind_argument(lua: Stack) -> Option<c_int> {
+    if lua.kind(1) == Kind::Table { behind(lua, lua.pointer(1)) } else { None }
+}
+
+/// Replaces the table on top by a protected one. `metatable` is what `getmetatable` shows of it, a slot, or 0 for nothing.
+pub(crate) fn protect(lua: Stack, metatable: c_int) {
+    lua.new_table(0, 0);
+    lua.new_table(0, 3);
+    lua.copy(-3);
+    lua.set_field(-2, b"__index");
+    lua.push_native(native(read_only), 0);
+    lua.set_field(-2, b"__newindex");
+    if metatable == 0 {
+        lua.push_boolean(false)
+    } else {
+        lua.copy(metatable)
+    }
+    lua.set_field(-2, b"__metatable");
+    lua.set_metatable(-2);
+    // The table behind is kept for as long as the machine lives.
+    lua.insert(-2);
+    let number = lua.keep();
+    lua.state().protected.get().push((lua.pointer(-1), number));
+}
+
+/// Functions of the library that write to their first argument without its metatable.
+fn guarded(lua: Stack) -> c_int {
+    if behind_argument(lua).is_some() {
+        // Lua's own functions would say so without the line of their caller.
+        lua.push_bytes(READ_ONLY.as_bytes());
+        lua.raise()
+    }
+    match lua.native_at(Stack::kept(1)) {
+        Some(function) => lua.become_native(function),
+        None => 0,
+    }
+}
+
+/// Functions of the library that read their first argument without its metatable.
+fn seen_through(lua: Stack) -> c_int {
+    if let Some(number) = behind_argument(lua) {
+        lua.raw_get_at(crate::lua::REGISTRY, number);
+        lua.replace(1);
+    }
+    match lua.native_at(Stack::kept(1)) {
+        Some(function) => lua.become_native(function),
+        None => 0,
+    }
+}
+
+fn getmetatable(lua: Stack) -> c_int {
+    let results = match lua.native_at(Stack::kept(1)) {
+        Some(function) => lua.become_native(function),
+        None => 0,
+    };
+    if lua.kind(-1) == Kind::Boolean {
+        lua.push_nil();
+    }
+    results
+}
+
+fn next(lua: Stack) -> c_int {
+    lua.table_argument(1);
+    lua.set_top(2);
+    if let Some(number) = behind_argument(lua) {
+        lua.raw_get_at(crate::lua::REGISTRY, number);
+        lua.replace(1);
+    }
+    if lua.next(1) {
+        return 2;
+    }
+    lua.push_nil();
+    1
+}
+
+fn pairs(lua: Stack) -> c_int {
+    lua.table_argument(1);
+    let kept = if behind_argument(lua).is_some() { 1 } else { 2 };
+    lua.copy(Stack::kept(kept));
+    lua.copy(1);
+    lua.push_nil();
+    3
+}
+
+/// A call whose failure is its result. Errors of commands arrive as their text, as scripts written for Redis before 7 expect.
+fn pcall(lua: Stack) -> c_int {
+    lua.any_argument(1);
+    lua.push_boolean(true);
+    lua.insert(1);
+    let length = lua.state().text.get().len();
+    if lua.protected(lua.top() - 2, ALL, 0).is_err() {
+        caught(lua, length);
+        lua.remove(1);
+        if lua.kind(-1) == Kind::Table {
+            lua.field(-1, b"err");
+            if matches!(lua.kind(-1), Kind::String | Kind::Number) { lua.replace(-2) } else { lua.pop(1) }
+        }
+        lua.push_boolean(false);
+        lua.insert(1);
+    }
+    lua.top()
+}
+
+/// Calls the handler that it keeps, unless the script is killed: a handler runs within the hook that kills, which no other hook interrupts.
+fn handled(lua: Stack) -> c_int {
+    if !lua.state().killed.get() {
+        lua.copy(Stack::kept(1));
+        lua.insert(1);
+        lua.call(1, 1);
+    }
+    1
+}
+
+fn xpcall(lua: Stack) -> c_int {
+    lua.any_argument(2);
+    lua.set_top(2);
+    lua.push_native(native(handled), 1);
+    lua.insert(1);
+    let length = lua.state().text.get().len();
+    let result = lua.protected(0, ALL, 1);
+    caught(lua, length);
+    lua.push_boolean(result.is_ok());
+    lua.replace(1);
+    lua.top()
+}
+
+/// Drops text that a function left when an error ended it, and raises the error of a killed script once more.
+fn caught(lua: Stack, length: usize) {
+    lua.state().text.get().truncate(length);
+    if lua.state().killed.get() {
+        lua.state().look(lua);
+    }
+}
+
+fn resume(lua: Stack) -> c_int {
+    let length = lua.state().text.get().len();
+    let results = match lua.native_at(Stack::kept(1)) {
+        Some(function) => lua.become_native(function),
+        None => 0,
+    };
+    caught(lua, length);
+    results
+}
+
+/// Name of a chunk up to a zero byte, in the buffer for text, which the caller truncates.
+fn chunk_name<'a>(lua: Stack, name: &[u8]) -> &'a CStr {
+    let buffer = lua.state().text.get();
+    let start = buffer.len();
+    buffer.extend(name.iter().take_while(|byte| **byte != 0));
+    buffer.push(0);
+    CStr::from_bytes_with_nul(&buffer[start..]).unwrap_or(c"=?")
+}
+
+/// Compiles a text; a function, or nil and the error.
+fn loaded(lua: Stack, code: &[u8], name: &CStr) -> c_int {
+    if lua.load(code, name) {
+        return 1;
+    }
+    lua.push_nil();
+    lua.insert(-2);
+    2
+}
+
+fn loadstring(lua: Stack) -> c_int {
+    let code = lua.bytes_argument(1);
+    let name = if matches!(lua.kind(2), Kind::None | Kind::Nil) { code } else { lua.bytes_argument(2) };
+    let start = lua.state().text.get().len();
+    let name = chunk_name(lua, name);
+    let results = loaded(lua, code, name);
+    lua.state().text.get().truncate(start);
+    results
+}
+
+/// Compiles the pieces that a function returns. They are put together first, so that no script runs inside the parser.
+fn load(lua: Stack) -> c_int {
+    lua.function_argument(1);
+    let name = if matches!(lua.kind(2), Kind::None | Kind::Nil) { &b"=(load)"[..] } else { lua.bytes_argument(2) };
+    lua.set_top(2);
+    // The pieces so far are slot 3; Lua's memory bound is theirs.
+    lua.push_bytes(b"");
+    let start = lua.state().text.get().len();
+    let mut length = start;
+    loop {
+        lua.copy(1);
+        let result = lua.protected(0, 1, 0);
+        caught(lua, length);
+        if result.is_err() {
+            break;
+        }
+        match lua.kind(-1) {
+            Kind::Nil => break lua.push_nil(),
+            Kind::String | Kind::Number => {}
+            _ => {
+                lua.push_text(format_args!("reader function must return a string"));
+                break;
+            }
+        }
+        let piece = lua.bytes(-1).unwrap_or(b"");
+        if piece.is_empty() {
+            break lua.push_nil();
+        }
+        coding::grow(lua, piece.len());
+        lua.state().text.get().extend_from_slice(piece);
+        length += piece.len();
+        lua.pop(1);
+    }
+    let results = if lua.kind(-1) == Kind::Nil {
+        lua.push_bytes(&lua.state().text.get()[start..]);
+        let code = lua.bytes(-1).unwrap_or(b"");
+        let name = chunk_name(lua, name);
+        loaded(lua, code, name)
+    } else {
+        lua.push_nil();
+        lua.insert(-2);
+        2
+    };
+    lua.state().text.get().truncate(start);
+    results
+}
+
+fn missing_global(lua: Stack) -> c_int {
+    if !matches!(lua.kind(2), Kind::String | Kind::Number) {
+        lua.fail(format_args!("Second argument to luaProtectedTableError must be a string or number"))
+    }
+    // Bytes that are no text are left out.
+    let name = lua.bytes(2).unwrap_or(b"").utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    lua.fail(format_args!("Script attempted to access nonexistent global variable '{name}'"))
+}
+
+const RANDOM_MAX: f64 = 2_147_483_647.0;
+
+/// The generator of `lrand48`, so that the same seed gives the same numbers as in Redis.
+fn random(lua: Stack) -> c_int {
+    let state = lua.state();
+    state.random.set((state.random.get().wrapping_mul(0x5_deec_e66d).wrapping_add(0xb)) & 0xffff_ffff_ffff);
+    let r = ((state.random.get() >> 17) % 0x7fff_ffff) as f64 / RANDOM_MAX;
+    match lua.top() {
+        0 => lua.push_number(r),
+        1 => {
+            let upper = lua.integer_argument(1) as i32;
+            if upper < 1 {
+                lua.bad_argument(1, c"interval is empty");
+            }
+            lua.push_number((r * f64::from(upper)).floor() + 1.0);
+        }
+        2 => {
+            let (lower, upper) = (lua.integer_argument(1) as i32, lua.integer_argument(2) as i32);
+            if lower > upper {
+                lua.bad_argument(2, c"interval is empty");
+            }
+            let width = upper.wrapping_sub(lower).wrapping_add(1);
+            lua.push_number((r * f64::from(width)).floor() + f64::from(lower));
+        }
+        _ => lua.fail(format_args!("wrong number of arguments")),
+    }
+    1
+}
+
+fn randomseed(lua: Stack) -> c_int {
+    let seed = lua.integer_argument(1) as i32 as u32;
+    lua.state().random.set(u64::from(seed) << 16 | 0x330e);
+    0
+}
+
+fn clock(lua: Stack) -> c_int {
+    let seconds = lua.state().host().map_or(0.0, |host| host.clock());
+    lua.push_number(seconds);
+    1
+}
+
+fn dump(lua: Stack) -> c_int {
+    lua.function_argument(1);
+    lua.fail(format_args!("unable to dump given function"))
+}
+
+/// Puts a function in front of the one under a name of the table on top; the function in front keeps the other.
+fn front(lua: Stack, name: &[u8], function: crate::lua::Native) {
+    lua.field(-1, name);
+    lua.push_native(function, 1);
+    lua.set_field(-2, name);
+}
+
+/// Replaces functions of the globals on top.
+fn globals(lua: Stack) {
+    for name in REMOVED {
+        lua.push_nil();
+        lua.set_field(-2, name);
+    }
+    for name in [&b"rawset"[..], b"setmetatable"] {
+        front(lua, name, native(guarded));
+    }
+    front(lua, b"rawget", native(seen_through));
+    front(lua, b"getmetatable", native(getmetatable));
+    lua.push_native(native(next), 0);
+    lua.field(-2, b"next");
+    lua.push_native(native(pairs), 2);
+    lua.set_field(-2, b"pairs");
+    add(
+        lua,
+        &[
+            (b"next", native(next)),
+            (b"pcall", native(pcall)),
+            (b"xpcall", native(xpcall)),
+            (b"load", native(load)),
+            (b"loadstring", native(loadstring)),
+        ],
+    );
+}
+
+/// Opens the libraries into the globals on top and replaces what scripts must not have.
+fn libraries(lua: Stack) {
+    lua.open(ffi::luaopen_base, c"");
+    lua.open(ffi::luaopen_table, c"table");
+    lua.open(ffi::luaopen_string, c"string");
+    lua.open(ffi::luaopen_math, c"math");
+    globals(lua);
+    let within = |name: &[u8], change: fn(Stack)| {
+        lua.field(-1, name);
+        if lua.kind(-1) == Kind::Nil {
+            lua.pop(1);
+            lua.new_table(0, 16);
+            lua.copy(-1);
+            lua.set_field(-3, name);
+        }
+        change(lua);
+        lua.pop(1);
+    };
+    within(b"table", |lua| {
+        for name in [&b"insert"[..], b"remove"] {
+            front(lua, name, native(guarded));
+        }
+        lua.push_native(native(sort::sort), 0);
+        lua.push_native(native(guarded), 1);
+        lua.set_field(-2, b"sort");
+        for name in [&b"foreach"[..], b"foreachi"] {
+            front(lua, name, native(seen_through));
+        }
+    });
+    within(b"string", |lua| {
+        add(lua, &[(b"dump", native(dump))]);
+        strings::add_to(lua);
+    });
+    within(b"math", |lua| add(lua, &[(b"random", native(random)), (b"randomseed", native(randomseed))]));
+    within(b"coroutine", |lua| front(lua, b"resume", native(resume)));
+    within(b"os", |lua| add(lua, &[(b"clock", native(clock))]));
+    within(b"bit", bit::add_to);
+    within(b"struct", pack::add_to);
+    within(b"cmsgpack", msgpack::add_to);
+    within(b"cjson", json::add_to);
+}
+
+/// Makes `getmetatable("")` a protected table; the metatable that is in use stays as it is behind.
+fn protect_strings(lua: Stack) {
+    lua.push_bytes(b"");
+    if lua.metatable(-1) {
+        lua.new_table(0, 1);
+        lua.field(-4, b"string");
+        lua.set_field(-2, b"__index");
+        protect(lua, 0);
+        lua.set_field(-2, b"__metatable");
+        lua.pop(1);
+    }
+    lua.pop(1);
+}
+
+/// Pushes the metatable of a table of globals: access to what is not there is an error.
+fn push_strict(lua: Stack) {
+    lua.new_table(0, 1);
+    lua.push_native(native(missing_global), 0);
+    lua.set_field(-2, b"__index");
+}
+
+/// Replaces the globals on top by protected ones that contain themselves as `_G`. The number of the table behind in the registry.
+fn protect_globals(lua: Stack) -> c_int {
+    push_strict(lua);
+    lua.set_metatable(-2);
+    lua.copy(-1);
+    let behind = lua.keep();
+    push_strict(lua);
+    protect(lua, 0);
+    lua.insert(-2);
+    let shown = lua.top() - 1;
+    protect(lua, shown);
+    lua.remove(shown);
+    lua.raw_get_at(crate::lua::REGISTRY, behind);
+    lua.copy(-2);
+    lua.set_field(-2, b"_G");
+    lua.pop(1);
+    behind
+}
+
+/// Puts a protected table `redis` into the globals on top.
+fn add_redis(lua: Stack, mode: Mode, version: &str) {
+    redis::push(lua, mode, version);
+    if mode == Mode::Loading {
+        push_strict(lua);
+        lua.set_metatable(-2);
+    }
+    protect(lua, 0);
+    lua.set_field(-2, b"redis");
+}
+
+/// Builds everything in a fresh machine.
+pub(crate) fn build(lua: Stack, version: &str) -> Tables {
+    lua.copy(GLOBALS);
+    libraries(lua);
+    for name in LIBRARIES {
+        lua.field(-1, name);
+        protect(lua, 0);
+        lua.set_field(-2, name);
+    }
+    protect_strings(lua);
+
+    // Functions get a copy of the globals with a `redis` of their own.
+    lua.new_table(0, 48);
+    lua.push_nil();
+    while lua.next(-3) {
+        lua.copy(-2);
+        lua.insert(-2);
+        lua.raw_set(-4);
+    }
+    add_redis(lua, Mode::Function, version);
+    let function_behind = protect_globals(lua);
+    lua.metatable(-1);
+    let switch = lua.keep();
+    let function = lua.keep();
+
+    lua.new_table(0, 1);
+    add_redis(lua, Mode::Loading, version);
+    push_strict(lua);
+    lua.set_metatable(-2);
+    let loading_behind = lua.keep();
+
+    add_redis(lua, Mode::Script, version);
+    let script_behind = protect_globals(lua);
+    let script = lua.keep();
+    Tables { script, script_behind, function, switch, function_behind, loading_behind }
+}

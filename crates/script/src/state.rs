@@ -1,0 +1,209 @@
+//! State of a machine outside Lua: memory in use and its bound, the running script's host, buffers of the native functions.
+
+use crate::host::{Host, Protocol, Verdict};
+use crate::lua::Stack;
+use mlua_sys as ffi;
+use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_int, c_void};
+
+/// Instructions between two looks at the host's verdict.
+pub(crate) const INSTRUCTIONS: c_int = 100_000;
+/// Alignment of all memory that Lua gets.
+const ALIGNMENT: usize = 16;
+/// First number of the generator, as in Redis.
+const RANDOM_START: u64 = 0x1234_abcd_330e;
+
+/// A buffer that native functions share. It belongs to the state, so that an error that leaves a frame by `longjmp` loses nothing.
+pub(crate) struct Buffer<T>(UnsafeCell<Vec<T>>);
+
+impl<T> Default for Buffer<T> {
+    fn default() -> Self {
+        Buffer(UnsafeCell::new(Vec::new()))
+    }
+}
+
+impl<T> Buffer<T> {
+    /// The buffer's contents. A native function that calls Lua code keeps no reference across the call; it asks again.
+    #[expect(clippy::mut_from_ref, reason = "one thread; a reference ends before the next begins, by the rule above")]
+    pub(crate) fn get(&self) -> &mut Vec<T> {
+        // SAFETY: a machine belongs to one thread, and by the rule of the method no other reference is alive.
+        unsafe { &mut *self.0.get() }
+    }
+}
+
+/// How a script was started, which decides what it sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Nothing runs.
+    Idle,
+    /// `EVAL` and its relatives.
+    Script,
+    /// `FCALL` and its relatives.
+    Function,
+    /// `FUNCTION LOAD`.
+    Loading,
+}
+
+/// A host without its lifetime: set when a script starts and taken back when it ends.
+type RawHost = *mut (dyn Host + 'static);
+
+/// State of a machine outside Lua.
+pub(crate) struct State {
+    used: Cell<usize>,
+    memory_max: Cell<usize>,
+    /// Memory was refused since the machine was made.
+    refused: Cell<bool>,
+    host: Cell<Option<RawHost>>,
+    pub(crate) mode: Cell<Mode>,
+    /// The script has to end, whatever it catches.
+    pub(crate) killed: Cell<bool>,
+    /// Protocol of replies inside the script.
+    pub(crate) protocol: Cell<Protocol>,
+    pub(crate) random: Cell<u64>,
+    /// Tables that scripts cannot change, by address, each with the registry's number of the table behind it.
+    pub(crate) protected: Buffer<(*const c_void, c_int)>,
+    /// Text under construction. Used as a stack: a function truncates it to the length that it found.
+    pub(crate) text: Buffer<u8>,
+    /// Reply of the host.
+    pub(crate) reply: Buffer<u8>,
+    /// Arguments of a call, which are on Lua's stack.
+    pub(crate) arguments: Buffer<&'static [u8]>,
+    /// Functions that the loading library has registered.
+    pub(crate) registered: Buffer<crate::functions::Registered>,
+    /// Steps of native loops since the last look at the host's verdict.
+    steps: Cell<u32>,
+}
+
+impl State {
+    /// State without a script, and with a bound for Lua's memory in bytes.
+    pub(crate) fn new(memory_max: usize) -> State {
+        State {
+            used: Cell::new(0),
+            memory_max: Cell::new(memory_max),
+            refused: Cell::new(false),
+            host: Cell::new(None),
+            mode: Cell::new(Mode::Idle),
+            killed: Cell::new(false),
+            protocol: Cell::new(Protocol::Resp2),
+            random: Cell::new(RANDOM_START),
+            protected: Buffer::default(),
+            text: Buffer::default(),
+            reply: Buffer::default(),
+            arguments: Buffer::default(),
+            registered: Buffer::default(),
+            steps: Cell::new(0),
+        }
+    }
+
+    /// Bytes that Lua has allocated.
+    pub(crate) fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Bytes that Lua and text under construction may take.
+    pub(crate) fn memory_max(&self) -> usize {
+        self.memory_max.get()
+    }
+
+    /// Notes that memory was refused.
+    pub(crate) fn refuse(&self) {
+        self.refused.set(true);
+    }
+
+    /// Whether memory was refused since the machine was made.
+    pub(crate) fn refused(&self) -> bool {
+        self.refused.get()
+    }
+
+    /// Host of the running script.
+    pub(crate) fn host<'a>(&self) -> Option<&'a mut dyn Host> {
+        // SAFETY: `with_host` borrows the host exclusively as long as the pointer is here; native functions use it for one call each, and a
+        // host has no access to the machine that calls it.
+        self.host.get().map(|host| unsafe { &mut *host })
+    }
+
+    /// Runs something with a host.
+    pub(crate) fn with_host<R>(&self, host: &mut dyn Host, run: impl FnOnce() -> R) -> R {
+        struct Reset<'a>(&'a State);
+        impl Drop for Reset<'_> {
+            fn drop(&mut self) {
+                self.0.host.set(None);
+                self.0.mode.set(Mode::Idle);
+                self.0.killed.set(false);
+            }
+        }
+        let _reset = Reset(self);
+        // SAFETY: only the lifetime changes; `Reset` takes the pointer away before the borrow ends, in a panic as well.
+        let host: RawHost = unsafe { std::mem::transmute::<*mut (dyn Host + '_), RawHost>(host) };
+        self.host.set(Some(host));
+        run()
+    }
+
+    /// Asks the host whether the script may go on; raises the error of a killed script if not.
+    pub(crate) fn look(&self, lua: Stack) {
+        if !self.killed.get() && self.host().is_none_or(|host| host.interrupt() == Verdict::Continue) {
+            return;
+        }
+        self.killed.set(true);
+        watch(lua, 1);
+        let loading = self.mode.get() == Mode::Loading;
+        let text = if loading { "FUNCTION LOAD timeout" } else { "Script killed by user with SCRIPT KILL..." };
+        crate::redis::push_error(lua, text.as_bytes());
+        lua.raise()
+    }
+
+    /// Counts steps of a native loop in which no instruction of Lua runs, and looks at the host's verdict now and then.
+    pub(crate) fn step(&self, lua: Stack) {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() >= INSTRUCTIONS as u32 {
+            self.steps.set(0);
+            self.look(lua);
+        }
+    }
+}
+
+/// Lets the thread look at the host's verdict every so many instructions. Threads that it creates inherit that.
+pub(crate) fn watch(lua: Stack, instructions: c_int) {
+    unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+        let lua = Stack::of(lua);
+        lua.state().look(lua);
+    }
+    // SAFETY: the thread is alive; a hook is a plain setting.
+    unsafe { ffi::lua_sethook(lua.raw(), Some(hook), ffi::LUA_MASKCOUNT, instructions) };
+}
+
+/// Lua's allocator: memory of the process, counted and bounded.
+///
+/// # Safety
+///
+/// `state` is a [`State`]; `block` is null or came from here with `old` bytes.
+pub(crate) unsafe extern "C" fn allocate(state: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+    // SAFETY: by the contract.
+    let state = unsafe { &*state.cast::<State>() };
+    let old = if block.is_null() { 0 } else { old };
+    let used = state.used.get() - old;
+    let layout = |bytes| Layout::from_size_align(bytes, ALIGNMENT);
+    if new == 0 {
+        if let (false, Ok(layout)) = (old == 0, layout(old)) {
+            // SAFETY: the block has that layout.
+            unsafe { dealloc(block.cast(), layout) };
+        }
+        state.used.set(used);
+        return std::ptr::null_mut();
+    }
+    let (Ok(was), Ok(wanted)) = (layout(old), layout(new)) else { return std::ptr::null_mut() };
+    // Lua relies on that less memory is never refused.
+    if new > old && used.saturating_add(new) > state.memory_max.get() {
+        state.refused.set(true);
+        return std::ptr::null_mut();
+    }
+    // SAFETY: sizes are not 0, and the block has the layout that it came with.
+    let block = unsafe { if old == 0 { alloc(wanted) } else { realloc(block.cast(), was, new) } };
+    if block.is_null() {
+        state.refused.set(true);
+    } else {
+        state.used.set(used + new);
+    }
+    block.cast()
+}

@@ -1,0 +1,105 @@
+//! Time and memory of scripts, and panics of the host.
+
+use crate::common::{Map, Server};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a script that would not end, and expects that it is killed.
+fn killed(code: &str) {
+    let mut server = Server::new();
+    server.map = Map { patience: Some(2), ..Map::default() };
+    let text = server.text(code);
+    assert!(text.starts_with("-ERR Script killed by user with SCRIPT KILL..."), "{code}: {text}");
+    server.map.patience = None;
+    assert_eq!(server.eval("return 1"), ":1\r\n", "the machine goes on after {code}");
+}
+
+#[test]
+fn scripts_without_end_are_killed() {
+    killed("while true do end");
+    killed("while true do pcall(function() while true do end end) end");
+    killed("local function f() while true do end end while true do xpcall(f, f) end");
+    killed("while true do coroutine.resume(coroutine.create(function() while true do end end)) end");
+    killed("while true do coroutine.wrap(function() while true do end end)() end");
+    killed("local function f() pcall(f) end while true do f() end");
+}
+
+#[test]
+fn native_loops_without_end_are_killed() {
+    killed("return string.find(string.rep('a', 40), string.rep('a?', 40) .. string.rep('a', 40) .. 'b')");
+    killed("return string.match(string.rep('a', 1000), '.-.-.-.-b')");
+    killed("return string.gsub(string.rep('a', 1000), '.-.-.-.-b', '')");
+    killed("for x in string.gmatch(string.rep('a', 1000), '.-.-.-.-b') do end");
+    killed("return string.find(string.rep('a', 2000000), string.rep('a', 1000000) .. 'b', 1, true)");
+    // The worst case of a quicksort that takes the median of three.
+    killed("local n, t = 40000, {} for i = 1, n do t[i] = i % 2 == 0 and i or n - i end for i = 1, 1e9 do table.sort(t) end");
+}
+
+#[test]
+fn memory_has_a_bound() {
+    let mut server = Server::with(8 << 20);
+    for code in [
+        "local t = {} for i = 1, 1e9 do t[i] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 1e9)",
+        "local t = {} while true do pcall(function() t[#t + 1] = string.rep('x', 1000) .. #t end) if #t > 1e6 then break end end",
+        "local s = string.rep('/', 6e6) return #cjson.encode(s)",
+        "local s = string.rep('x', 3e6) local t = {} for i = 1, 100 do t[i] = s end return #cmsgpack.pack(t)",
+        "return #string.gsub(string.rep('x', 2e6), '.', string.rep('y', 100))",
+    ] {
+        server.map = Map { patience: Some(3000), ..Map::default() };
+        let text = server.text(code);
+        assert!(text.contains("not enough memory") || text.contains("killed"), "{code}: {text}");
+        assert_eq!(server.eval("return redis.call('echo', 'on')"), "$2\r\non\r\n", "after {code}");
+        assert!(server.machine.memory() < 4 << 20, "{} bytes after {code}", server.machine.memory());
+    }
+}
+
+#[test]
+fn libraries_and_scripts_outlive_a_renewed_machine() {
+    let mut server = Server::with(8 << 20);
+    let code = b"#!lua name=lib\nredis.register_function('f', function() return 5 end)";
+    server.machine.load_library(code, false, &mut server.map).unwrap();
+    let digest = server.machine.load_script(b"return 6").unwrap();
+    server.eval("return string.rep('x', 1e9)");
+    let mut out = Vec::new();
+    let client = server.client;
+    server.machine.call(b"f", &[], &[], &mut server.map, client, &mut out).unwrap().unwrap();
+    server.machine.eval(&digest, &[], &[], &mut server.map, client, &mut out).unwrap().unwrap();
+    assert_eq!(out, b":5\r\n:6\r\n");
+}
+
+#[test]
+fn recursion_has_a_bound() {
+    let mut server = Server::new();
+    for code in [
+        "local function f() return coroutine.wrap(f)() end f()",
+        "local function f() return (string.gsub('x', 'x', f)) end f()",
+        "local t = {} t[1] = t return cjson.encode(t)",
+        "local t = {} t[1] = t return t",
+        "local t = {} t[1] = t t[2] = t return cmsgpack.pack(t) and 1",
+        "return string.find(string.rep('x', 10000), string.rep('x?', 10000))",
+        "return cjson.decode(string.rep('[', 100000))",
+        "cjson.decode_max_depth(1000000) return cjson.decode(string.rep('[', 100000))",
+        "return cmsgpack.unpack(string.rep('\\145', 100000))",
+        "local s = setmetatable({}, {}) getmetatable(s).__index = function(t, k) return t[k] end return s.x",
+        "return loadstring(string.rep('(', 10000))",
+        "local t = setmetatable({}, {__tostring=function(t) return tostring(t) end}) return tostring(t)",
+    ] {
+        let reply = server.eval(code);
+        assert!(!reply.is_empty(), "{code}");
+    }
+    assert_eq!(server.eval("return 1"), ":1\r\n");
+}
+
+#[test]
+fn a_panic_of_the_host_leaves_a_machine_that_works() {
+    let mut server = Server::new();
+    let code = b"#!lua name=lib\nredis.register_function('f', function() return 5 end)";
+    server.machine.load_library(code, false, &mut server.map).unwrap();
+    let panic = catch_unwind(AssertUnwindSafe(|| server.eval("return pcall(redis.call, 'panic')")));
+    assert!(panic.is_err());
+    assert_eq!(server.eval("return 1"), ":1\r\n");
+    let (mut out, client) = (Vec::new(), server.client);
+    server.machine.call(b"f", &[], &[], &mut server.map, client, &mut out).unwrap().unwrap();
+    assert_eq!(out, b":5\r\n");
+}

@@ -1,0 +1,73 @@
+//! Scripts: what they see, what they return, how they end.
+
+use crate::common::Server;
+use sinter_script::{Digest, Machine, Protocol};
+
+#[test]
+fn commands_and_replies_pass() {
+    let mut server = Server::new();
+    let code = b"local v = redis.call('get', KEYS[1]) redis.call('set', KEYS[1], ARGV[1]) return {v, redis.call('get', KEYS[1])}";
+    assert_eq!(server.eval_with(code, &[b"k"], &[b"1"]).unwrap(), b"*2\r\n$-1\r\n$1\r\n1\r\n");
+    assert_eq!(server.eval_with(code, &[b"k"], &[b"2"]).unwrap(), b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+    assert_eq!(server.eval("return redis.call('set', 'x', 3.5)"), "+OK\r\n");
+    assert_eq!(server.map.keys[&b"x"[..]], b"3.5");
+    assert_eq!(server.eval("return {1, 3.9, -3.9, {ok='fine'}, {err='MY err'}, nil, 7}"), "*5\r\n:1\r\n:3\r\n:-3\r\n+fine\r\n-MY err\r\n");
+    assert_eq!(server.eval("return {double=0.1}"), "$19\r\n0.10000000000000001\r\n");
+    assert_eq!(server.eval("return {map={a=1}}"), "*2\r\n$1\r\na\r\n:1\r\n");
+    server.client = Protocol::Resp3;
+    assert_eq!(server.eval("return {map={a={double=3}}}"), "%1\r\n$1\r\na\r\n,3\r\n");
+    assert_eq!(server.eval("redis.setresp(3) return {true, false}"), "*2\r\n#t\r\n#f\r\n");
+    assert_eq!(server.eval("return {verbatim_string={format='txt', string='abc'}}"), "=7\r\ntxt:abc\r\n");
+    assert_eq!(
+        server.eval("redis.setresp(3) return redis.call('raw', '%1\\r\\n$1\\r\\na\\r\\n~2\\r\\n:1\\r\\n_\\r\\n').map.a == nil"),
+        "#f\r\n"
+    );
+}
+
+#[test]
+fn errors_have_the_texts_of_redis() {
+    let mut server = Server::new();
+    let line = " script: SHA, on @user_script:1.";
+    for (code, expected) in [
+        ("return nope", "ERR user_script:1: Script attempted to access nonexistent global variable 'nope'"),
+        ("nope = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+        ("redis.call = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+        ("rawset(_G, 'x', 1)", "ERR Attempt to modify a readonly table"),
+        ("setmetatable(_G, {})", "ERR Attempt to modify a readonly table"),
+        ("getmetatable(_G).__index = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+        ("getmetatable('').__index = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+        ("table.insert(string, 1)", "ERR Attempt to modify a readonly table"),
+        ("table.sort(_G)", "ERR Attempt to modify a readonly table"),
+        ("error('x')", "ERR user_script:1: x"),
+        ("error({err='MY x'})", "MY x"),
+        ("redis.call('nope')", "ERR Unknown Redis command called from script"),
+        ("redis.call()", "ERR Please specify at least one argument for this redis lib call"),
+        ("redis.call({})", "ERR Lua redis lib command arguments must be strings or integers"),
+        ("return dofile()", "ERR user_script:1: Script attempted to access nonexistent global variable 'dofile'"),
+        ("redis.setresp(4)", "ERR RESP version must be 2 or 3."),
+    ] {
+        assert_eq!(server.text(code), format!("-{expected}{line}"), "{code}");
+    }
+    assert_eq!(server.text("return ) x"), "-ERR Error compiling script (new function): user_script:1: unexpected symbol near ')'");
+    assert_eq!(server.text("local ok, e = pcall(redis.call, 'nope') return e"), "ERR Unknown Redis command called from script");
+    assert_eq!(server.text("return redis.pcall('nope').err"), "ERR Unknown Redis command called from script");
+    assert_eq!(server.text("local f, e = loadstring(')') return e"), "[string \")\"]:1: unexpected symbol near ')'");
+    assert_eq!(server.text("return loadstring('\\27Lua') == nil and 'refused'"), "refused");
+    assert_eq!(server.text("local p = {'return ', '4'} local n = 0 return tostring(load(function() n = n + 1 return p[n] end)())"), "4");
+}
+
+#[test]
+fn the_first_line_states_flags() {
+    let mut server = Server::new();
+    let digest = server.machine.load_script(b"#!lua flags=no-writes,allow-oom\nreturn 1").unwrap();
+    let flags = server.machine.script_flags(&digest).unwrap().unwrap();
+    assert_eq!(flags.names().collect::<Vec<_>>(), ["no-writes", "allow-oom"]);
+    let error = |code: &[u8]| String::from_utf8(Machine::flags_of(code).unwrap_err().message).unwrap();
+    assert_eq!(error(b"#!lua"), "ERR Invalid script shebang");
+    assert_eq!(error(b"#!js\n"), "ERR Unexpected engine in script shebang: #!js");
+    assert_eq!(error(b"#!lua flags=x\n"), "ERR Unexpected flag in script shebang: x");
+    assert_eq!(error(b"#!lua name=x\n"), "ERR Unknown lua shebang option: name=x");
+    assert_eq!(Digest::parse(&digest.bytes().to_ascii_uppercase()), Some(digest));
+    server.machine.flush_scripts();
+    assert!(!server.machine.has_script(&digest));
+}
