@@ -129,8 +129,13 @@ const ONLY: &[(&str, &[&str])] = &[
 ];
 
 /// Crates by the names under which code imports them.
-const CRATES: &[(&str, &str)] =
-    &[("sinter_storage", "storage"), ("sinterdb", "engine"), ("sinter_script", "script"), ("sinter_server", "server"), ("sinter_lab", "lab")];
+const CRATES: &[(&str, &str)] = &[
+    ("sinter_storage", "storage"),
+    ("sinterdb", "engine"),
+    ("sinter_script", "script"),
+    ("sinter_server", "server"),
+    ("sinter_lab", "lab"),
+];
 
 /// A module: the folder of its crate, and its path inside.
 type Module = (String, Vec<String>);

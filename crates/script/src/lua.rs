@@ -1,11 +1,11 @@
 //! The stack of a Lua machine: the calls into Lua's C code, with Rust types around them.
 //!
-//! Lua reports errors by `longjmp` to the protected call that encloses them. A method that can allocate, and one that returns `!`, may leave
-//! that way. The rule for all code of this crate that runs inside a protected call, which is what [`native`] makes callable:
-//! no value with a destructor is alive in a frame while it calls a method of [`Stack`]. Buffers belong to the [`State`], frames hold
-//! references to them. Leaving such frames without unwinding is what the "C-unwind" ABI permits.
+//! Lua reports errors by `longjmp` to the protected call that encloses them. A method that can allocate, or that returns `!`, may leave
+//! that way. The rule for all code of this crate that runs inside a protected call, which is what [`native`] makes callable: no value with
+//! a destructor is alive in a frame while it calls a method of [`Stack`]. Buffers belong to the [`State`], frames hold references to them.
+//! Leaving such frames without unwinding is what the "C-unwind" ABI permits.
 //!
-//! Indices count from 1 at the bottom of the frame, or from -1 at its top. Callers name slots that exist, and reserve those beyond Lua's 20.
+//! Indices count from 1 at the bottom of the frame, or from -1 at its top. Callers name slots that exist and reserve those beyond 20.
 
 use crate::state::State;
 use mlua_sys as ffi;

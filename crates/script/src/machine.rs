@@ -11,15 +11,43 @@ use crate::shebang::{self, Flags};
 use crate::state::{INSTRUCTIONS, Mode, State, allocate, watch};
 use mlua_sys as ffi;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Bytes that a buffer of native functions keeps between two scripts.
 const BUFFER_KEPT: usize = 64 << 10;
 
 /// Digest of a script in 40 lower-case hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; 40]);
+
+impl Hash for Digest {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let (words, _) = self.0.as_chunks::<8>();
+        let mixed =
+            words.iter().fold(0u64, |mixed, word| mixed.rotate_left(5).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(*word));
+        hasher.write_u64(mixed);
+    }
+}
+
+/// Hasher of what is mixed already.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
 
 impl Digest {
     /// Digest of a script's code.
@@ -67,6 +95,16 @@ struct Loaded {
     kept: Vec<c_int>,
 }
 
+/// Numbers in the registry of the native functions that a machine enters by: making one could fail for memory, outside of a protected call.
+#[derive(Clone, Copy)]
+struct Entries {
+    run: c_int,
+    handler: c_int,
+    compile: c_int,
+    collect: c_int,
+    set_index: c_int,
+}
+
 /// What runs: for the native function that starts it.
 struct Job<'a> {
     function: c_int,
@@ -74,6 +112,7 @@ struct Job<'a> {
     keys: &'a [&'a [u8]],
     arguments: &'a [&'a [u8]],
     tables: Tables,
+    handler: c_int,
     output: Output<'a>,
     /// Name in errors: the digest or the function.
     name: &'a [u8],
@@ -86,9 +125,10 @@ pub struct Machine {
     state: Box<State>,
     lua: Stack,
     tables: Tables,
+    entries: Entries,
     /// Counts Lua states: functions of an older one are compiled again.
     generation: u64,
-    scripts: HashMap<Digest, Script>,
+    scripts: HashMap<Digest, Script, BuildHasherDefault<Mixed>>,
     libraries: BTreeMap<Vec<u8>, Loaded>,
     /// Library of each function, and its position there.
     functions: HashMap<Vec<u8>, (Vec<u8>, usize)>,
@@ -106,13 +146,25 @@ fn close(lua: Stack) {
 }
 
 /// Makes a Lua state.
-fn open(settings: &Settings) -> (Box<State>, Stack, Tables) {
-    struct Start<'a>(&'a str, Option<Tables>);
+fn open(settings: &Settings) -> (Box<State>, Stack, (Tables, Entries)) {
+    struct Start<'a>(&'a str, Option<(Tables, Entries)>);
     fn start(lua: Stack) -> c_int {
         // SAFETY: `open` passes a `Start` that outlives the call.
         let start = unsafe { &mut *lua.light(1).cast::<Start>() };
         lua.set_top(0);
-        start.1 = Some(sandbox::build(lua, start.0));
+        let tables = sandbox::build(lua, start.0);
+        let kept = |function: crate::lua::Native| {
+            lua.push_native(function, 0);
+            lua.keep()
+        };
+        let entries = Entries {
+            run: kept(native(enter)),
+            handler: kept(native(handler)),
+            compile: kept(native(compile)),
+            collect: kept(native(collect)),
+            set_index: kept(native(set_index)),
+        };
+        start.1 = Some((tables, entries));
         0
     }
     unsafe extern "C-unwind" fn unprotected(_: *mut ffi::lua_State) -> c_int {
@@ -135,6 +187,35 @@ fn open(settings: &Settings) -> (Box<State>, Stack, Tables) {
     watch(lua, INSTRUCTIONS);
     let tables = arguments.1.expect("the start has run");
     (state, lua, tables)
+}
+
+/// Runs a full collection.
+fn collect(lua: Stack) -> c_int {
+    lua.collect();
+    0
+}
+
+/// Sets the field `__index` of a table to another.
+fn set_index(lua: Stack) -> c_int {
+    lua.set_field(1, b"__index");
+    0
+}
+
+/// Code, the number of its globals in the registry, its name, and what comes of it.
+struct Compile<'a>(&'a [u8], c_int, &'a CStr, Result<c_int, Vec<u8>>);
+
+fn compile(lua: Stack) -> c_int {
+    // SAFETY: `Machine::compile_as` passes a `Compile` that outlives the call.
+    let compile = unsafe { &mut *lua.light(1).cast::<Compile>() };
+    if lua.load(compile.0, compile.2) {
+        lua.raw_get_at(crate::lua::REGISTRY, compile.1);
+        lua.set_environment(-2);
+        compile.3 = Ok(lua.keep());
+    } else if let (Err(text), Some(error)) = (&mut compile.3, lua.bytes(-1)) {
+        text.clear();
+        text.extend_from_slice(error);
+    }
+    0
 }
 
 /// Makes an error a table and notes where it happened.
@@ -181,7 +262,7 @@ fn enter(lua: Stack) -> c_int {
     let registry = crate::lua::REGISTRY;
     lua.raw_get_at(registry, if job.mode == Mode::Script { job.tables.script } else { job.tables.function });
     lua.replace(crate::lua::GLOBALS);
-    lua.push_native(native(handler), 0);
+    lua.raw_get_at(registry, job.handler);
     lua.raw_get_at(registry, job.function);
     let result = match job.mode {
         Mode::Script => {
@@ -264,9 +345,9 @@ fn failure_text(lua: Stack, failure: &mut Failure) {
 impl Machine {
     /// An empty machine.
     pub fn new(settings: Settings) -> Machine {
-        let (state, lua, tables) = open(&settings);
-        let (scripts, libraries, functions) = (HashMap::new(), BTreeMap::new(), HashMap::new());
-        Machine { settings, state, lua, tables, generation: 0, scripts, libraries, functions }
+        let (state, lua, (tables, entries)) = open(&settings);
+        let (scripts, libraries, functions) = (HashMap::default(), BTreeMap::new(), HashMap::new());
+        Machine { settings, state, lua, tables, entries, generation: 0, scripts, libraries, functions }
     }
 
     /// Bytes that Lua has allocated.
@@ -321,12 +402,8 @@ impl Machine {
     }
 
     fn collect(&mut self) {
-        let collect = |lua: Stack| {
-            lua.collect();
-            0
-        };
         // A finalizer cannot fail: scripts have none. What is left of an error is dropped.
-        self.lua.push_native(native(collect), 0);
+        self.lua.raw_get_at(crate::lua::REGISTRY, self.entries.collect);
         let _ = self.lua.protected(0, 0, 0);
         self.lua.set_top(0);
     }
@@ -339,23 +416,9 @@ impl Machine {
     }
 
     /// Compiles code with globals; its number in the registry, or the error's text.
-    fn compile_as(&mut self, code: &[u8], globals: c_int, name: &std::ffi::CStr) -> Result<c_int, Vec<u8>> {
-        struct Compile<'a>(&'a [u8], c_int, &'a std::ffi::CStr, Result<c_int, Vec<u8>>);
-        fn compile(lua: Stack) -> c_int {
-            // SAFETY: the caller below passes a `Compile` that outlives the call.
-            let compile = unsafe { &mut *lua.light(1).cast::<Compile>() };
-            if lua.load(compile.0, compile.2) {
-                lua.raw_get_at(crate::lua::REGISTRY, compile.1);
-                lua.set_environment(-2);
-                compile.3 = Ok(lua.keep());
-            } else if let (Err(text), Some(error)) = (&mut compile.3, lua.bytes(-1)) {
-                text.clear();
-                text.extend_from_slice(error);
-            }
-            0
-        }
+    fn compile_as(&mut self, code: &[u8], globals: c_int, name: &CStr) -> Result<c_int, Vec<u8>> {
         let mut job = Compile(code, globals, name, Err(b"not enough memory".to_vec()));
-        self.lua.push_native(native(compile), 0);
+        self.lua.raw_get_at(crate::lua::REGISTRY, self.entries.compile);
         self.lua.push_light((&raw mut job).cast());
         let _ = self.lua.protected(1, 0, 0);
         self.lua.set_top(0);
@@ -388,9 +451,9 @@ impl Machine {
                 function
             }
         };
-        let (mode, name, tables) = (Mode::Script, &digest.0, self.tables);
+        let (mode, name, tables, handler) = (Mode::Script, &digest.0, self.tables, self.entries.handler);
         let output = Output::new(out, client);
-        Some(self.run(Job { function, mode, keys, arguments, tables, output, name, failure: None }, host))
+        Some(self.run(Job { function, mode, keys, arguments, tables, handler, output, name, failure: None }, host))
     }
 
     /// Runs a function of a library and appends its reply to `out` in the client's protocol. `None` if there is no such function.
@@ -405,13 +468,13 @@ impl Machine {
     ) -> Option<Result<(), Failure>> {
         let (library, position) = self.functions.get(name)?;
         let function = *self.libraries.get(library)?.kept.get(*position)?;
-        let (mode, tables) = (Mode::Function, self.tables);
+        let (mode, tables, handler) = (Mode::Function, self.tables, self.entries.handler);
         let output = Output::new(out, client);
-        Some(self.run(Job { function, mode, keys, arguments, tables, output, name, failure: None }, host))
+        Some(self.run(Job { function, mode, keys, arguments, tables, handler, output, name, failure: None }, host))
     }
 
     fn run(&mut self, mut job: Job, host: &mut dyn Host) -> Result<(), Failure> {
-        let (state, lua) = (&*self.state, self.lua);
+        let (state, lua, entry) = (&*self.state, self.lua, self.entries.run);
         let start = job.output.out.len();
         state.protocol.set(Protocol::Resp2);
         for buffer in [&state.text, &state.reply] {
@@ -420,7 +483,7 @@ impl Machine {
         }
         let result = state.with_host(host, || {
             state.mode.set(job.mode);
-            lua.push_native(native(enter), 0);
+            lua.raw_get_at(crate::lua::REGISTRY, entry);
             lua.push_light((&raw mut job).cast());
             let result = catch_unwind(AssertUnwindSafe(|| lua.protected(1, 0, 0)));
             if state.killed.get() {
@@ -470,8 +533,8 @@ impl Machine {
     }
 
     /// Loads the libraries into a new Lua state. Scripts follow when they are run.
-    fn renewed(&mut self, tables: Tables) {
-        self.tables = tables;
+    fn renewed(&mut self, (tables, entries): (Tables, Entries)) {
+        (self.tables, self.entries) = (tables, entries);
         self.generation += 1;
         for (name, mut loaded) in std::mem::take(&mut self.libraries) {
             match self.registered(&loaded.library.code, &mut Nobody) {
@@ -491,10 +554,10 @@ impl Machine {
         self.state.registered.get().clear();
         self.switch(self.tables.loading_behind);
         let mut out = Vec::new();
-        let (mode, tables) = (Mode::Loading, self.tables);
+        let (mode, tables, handler) = (Mode::Loading, self.tables, self.entries.handler);
         let output = Output::new(&mut out, Protocol::Resp2);
         let generation = self.generation;
-        let job = Job { function, mode, keys: &[], arguments: &[], tables, output, name: b"", failure: None };
+        let job = Job { function, mode, keys: &[], arguments: &[], tables, output, handler, name: b"", failure: None };
         let result = self.run(job, &mut Loading(host));
         if generation == self.generation {
             self.switch(self.tables.function_behind);
@@ -515,14 +578,9 @@ impl Machine {
     /// Sets where functions look up their globals.
     fn switch(&mut self, behind: c_int) {
         let registry = crate::lua::REGISTRY;
+        self.lua.raw_get_at(registry, self.entries.set_index);
         self.lua.raw_get_at(registry, self.tables.switch);
         self.lua.raw_get_at(registry, behind);
-        let set = |lua: Stack| {
-            lua.set_field(1, b"__index");
-            0
-        };
-        self.lua.push_native(native(set), 0);
-        self.lua.insert(1);
         let _ = self.lua.protected(2, 0, 0);
         self.lua.set_top(0);
     }
