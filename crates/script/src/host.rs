@@ -38,7 +38,7 @@ pub trait Host {
     /// Processor time in seconds, for `os.clock`.
     fn clock(&mut self) -> f64;
 
-    /// Counts an error in a script's reply that no command has counted.
+    /// Counts an error within a script's reply that no command has counted. Failures are not told here.
     fn count_error(&mut self, message: &[u8]);
 }
 
@@ -47,7 +47,7 @@ pub trait Host {
 pub struct Failure {
     /// Text of the error reply, with its code and without the `-`.
     pub message: Vec<u8>,
-    /// The command that failed has counted the error already.
+    /// The command that failed has counted the error already; otherwise whoever sends the failure counts it.
     pub counted: bool,
 }
 

@@ -507,10 +507,7 @@ impl Machine {
         self.renew_if_refused();
         match failure {
             None => Ok(()),
-            Some(failure) => {
-                reply::count(host, &failure);
-                Err(failure)
-            }
+            Some(failure) => Err(failure),
         }
     }
 

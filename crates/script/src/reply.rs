@@ -1,6 +1,6 @@
 //! Replies of commands as Lua values, and Lua values as replies, by Redis's rules.
 
-use crate::host::{Host, Protocol};
+use crate::host::Protocol;
 use crate::lua::{Kind, Stack};
 use crate::number::{cut, general, integer};
 use std::ffi::c_int;
@@ -346,11 +346,4 @@ fn write_others(lua: Stack, output: &mut Output, depth: u32) -> bool {
 fn pop(lua: Stack, done: bool) -> bool {
     lua.pop(1);
     done
-}
-
-/// Counts a failure that no command has counted.
-pub(crate) fn count(host: &mut dyn Host, failure: &crate::host::Failure) {
-    if !failure.counted {
-        host.count_error(&failure.message);
-    }
 }

@@ -71,3 +71,23 @@ fn the_first_line_states_flags() {
     server.machine.flush_scripts();
     assert!(!server.machine.has_script(&digest));
 }
+
+#[test]
+fn errors_that_no_command_has_counted_are_told() {
+    let mut server = Server::new();
+    server.eval("return {redis.error_reply('MY one'), redis.pcall('nope'), {err='MY two'}}");
+    assert_eq!(server.map.errors, [&b"MY one"[..], b"MY two"]);
+    let failure = |server: &mut Server, code: &[u8]| server.eval_with(code, &[], &[]).unwrap_err();
+    assert!(failure(&mut server, b"redis.call('nope')").counted);
+    assert!(!failure(&mut server, b"error('x')").counted);
+}
+
+#[test]
+fn the_host_hears_what_is_not_a_command() {
+    let mut server = Server::new();
+    let code = "redis.log(redis.LOG_WARNING, 'a', 1, true, 'b') redis.set_repl(redis.REPL_AOF)
+        return {redis.acl_check_cmd('get', 'x'), redis.acl_check_cmd('set', 'x'), tostring(os.clock())}";
+    assert_eq!(server.eval(code), "*3\r\n:1\r\n$-1\r\n$3\r\n1.5\r\n");
+    assert_eq!(server.map.log, [(3, b"a 1 b".to_vec())]);
+    assert_eq!(server.map.replication, Some(1));
+}
