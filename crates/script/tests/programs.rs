@@ -138,9 +138,14 @@ impl Random {
     }
 }
 
+/// Programs by hand.
+pub fn by_hand() -> Vec<Vec<u8>> {
+    BY_HAND.lines().map(unescape).collect()
+}
+
 /// All programs, the same in every run.
 pub fn programs() -> Vec<Vec<u8>> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let generated = (0..1200).map(|_| random.program());
-    BY_HAND.lines().map(unescape).chain(generated.map(String::into_bytes)).collect()
+    let generated = (0..1200).map(|_| random.program().into_bytes());
+    by_hand().into_iter().chain(generated).collect()
 }

@@ -2,7 +2,8 @@
 //! REWRITE=1 in the environment it is made anew from an installed `redis-server`.
 
 use crate::common::Server;
-use crate::programs::{programs, unescape};
+use crate::programs::{by_hand, programs, unescape};
+use sinter_script::Protocol;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -69,16 +70,23 @@ fn ask(stream: &mut BufReader<UnixStream>, request: &[&[u8]]) -> Vec<u8> {
     reply
 }
 
+/// Programs, protocol of the client, and what the file of replies has behind its name; in the order in which they are run.
+fn parts() -> [(Vec<Vec<u8>>, Protocol, String); 2] {
+    [(programs(), Protocol::Resp2, DATA.to_owned()), (by_hand(), Protocol::Resp3, format!("{DATA}-resp3"))]
+}
+
 fn rewrite() {
     let (_redis, stream) = start();
     let mut stream = BufReader::new(stream);
-    let mut data = String::new();
-    for program in programs() {
-        let reply = ask(&mut stream, &[b"EVAL", &program, b"0"]);
-        data += &format!("{}\t{}\n", program.escape_ascii(), reply.escape_ascii());
+    for (programs, protocol, file) in parts() {
+        ask(&mut stream, &[b"HELLO", if protocol == Protocol::Resp3 { b"3" } else { b"2" }]);
+        let mut data = String::new();
+        for program in programs {
+            let reply = ask(&mut stream, &[b"EVAL", &program, b"0"]);
+            data += &format!("{}\t{}\n", program.escape_ascii(), reply.escape_ascii());
+        }
+        std::fs::write(file, data).expect("the data can be written");
     }
-    std::fs::create_dir_all(std::path::Path::new(DATA).parent().expect("a directory")).expect("a directory");
-    std::fs::write(DATA, data).expect("the data can be written");
 }
 
 #[test]
@@ -86,20 +94,23 @@ fn replies_are_those_of_redis() {
     if std::env::var_os("REWRITE").is_some() {
         rewrite();
     }
-    let data = std::fs::read_to_string(DATA).expect("the data is there");
     let mut server = Server::new();
-    let (mut different, mut count) = (Vec::new(), 0);
-    for line in data.lines() {
-        let (program, expected) = line.split_once('\t').expect("a program and a reply");
-        let reply = match server.eval_with(&unescape(program), &[], &[]) {
-            Ok(reply) => reply,
-            Err(failure) => [b"-", &failure.message[..], b"\r\n"].concat(),
-        };
-        count += 1;
-        if reply != unescape(expected) {
-            different.push(format!("{program}\n  redis: {expected}\n  here:  {}", reply.escape_ascii()));
+    let mut different = Vec::new();
+    for (programs, protocol, file) in parts() {
+        server.client = protocol;
+        let data = std::fs::read_to_string(file).expect("the data is there");
+        assert_eq!(data.lines().count(), programs.len(), "the data is of other programs; make it anew with REWRITE=1");
+        for (line, program) in data.lines().zip(programs) {
+            let (text, expected) = line.split_once('\t').expect("a program and a reply");
+            assert_eq!(unescape(text), program, "the data is of other programs; make it anew with REWRITE=1");
+            let reply = match server.eval_with(&program, &[], &[]) {
+                Ok(reply) => reply,
+                Err(failure) => [b"-", &failure.message[..], b"\r\n"].concat(),
+            };
+            if reply != unescape(expected) {
+                different.push(format!("{text}\n  redis: {expected}\n  here:  {}", reply.escape_ascii()));
+            }
         }
     }
-    assert_eq!(count, programs().len(), "the data is of other programs; make it anew with REWRITE=1");
-    assert!(different.is_empty(), "{} of {count} differ:\n{}", different.len(), different.join("\n"));
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }
