@@ -37,6 +37,8 @@ fn libraries_register_functions_and_keep_what_is_local() {
     assert!(call(&mut server, "count").is_none());
 }
 
+const NAMES: &str = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
+
 #[test]
 fn failures_of_loading_have_the_texts_of_redis() {
     let mut server = Server::new();
@@ -64,6 +66,26 @@ fn failures_of_loading_have_the_texts_of_redis() {
         (
             "#!lua name=a\nredis.register_function{callback=redis.log}",
             "Error registering functions: ERR redis.register_function must get a function name argument",
+        ),
+        ("#!lua name=a-b\n", NAMES),
+        ("#!lua name=a\nx = 1", "Error registering functions: ERR user_function:2: Attempt to modify a readonly table"),
+        ("#!lua name=a\nredis.register_function('a-b', redis.log)", &format!("Error registering functions: ERR {NAMES}")),
+        (
+            "#!lua name=a\nlocal r = redis.register_function r('z', redis.log) r('z', redis.log)",
+            "Error registering functions: ERR Function already exists in the library",
+        ),
+        (
+            "#!lua name=a\nredis.register_function{function_name='q', callback=redis.log, flags={'x'}}",
+            "Error registering functions: ERR unknown flag given",
+        ),
+        ("#!lua name=a\nredis.register_function{1}", "Error registering functions: ERR unknown argument given to redis.register_function"),
+        (
+            "#!lua name=a\nredis.register_function()",
+            "Error registering functions: ERR wrong number of arguments to redis.register_function",
+        ),
+        (
+            "#!lua name=a\nredis.register_function({}, 1)",
+            "Error registering functions: ERR first argument to redis.register_function must be a string",
         ),
     ] {
         assert_eq!(load(&mut server, code, false), Err(format!("ERR {expected}")), "{code}");
