@@ -4,7 +4,7 @@
 //! glibc keeps freed pieces of less than 32 MiB: after a value of 128 MiB, 4 to 140 MiB. Returning them at once would cost each large
 //! request a system call and pages to fill; under load nothing is returned.
 
-use super::Net;
+use super::{Data, EventLoop};
 use crate::system;
 use sinter_storage::store::give_back_free;
 use std::thread::JoinHandle;
@@ -57,22 +57,22 @@ impl Rest {
     }
 }
 
-impl Net {
+impl EventLoop {
     /// Frees memory that nobody needs, if this is the time for it.
-    pub(super) fn rest(&mut self, now: u64) {
+    pub(super) fn rest(&mut self, data: &mut Data, now: u64) {
         if !self.rest.is_due(now) {
             return;
         }
-        if self.keyspace.is_underway() {
+        if data.keyspace.is_underway() {
             // A check would wait for the batch.
             self.rest.still = 0;
             return;
         }
-        let used = self.keyspace.memory().used().saturating_add(self.held as u64);
-        let works = self.keyspace.db().has_running_jobs() || self.saves.is_running() || self.server.append.is_rewriting();
+        let used = data.keyspace.memory().used().saturating_add(self.held as u64);
+        let works = data.keyspace.db().has_running_jobs() || self.saves.is_running() || data.server.append.is_rewriting();
         if self.rest.look(system::anonymous_bytes(), used, works) && self.rest.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.keyspace.give_back();
-            self.server.append.give_back();
+            data.keyspace.give_back();
+            data.server.append.give_back();
             // If no thread can be started, the memory stays until the next time.
             self.rest.thread = std::thread::Builder::new().name("sinter-rest".into()).spawn(give_back_free).ok();
         }

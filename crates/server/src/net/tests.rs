@@ -4,6 +4,7 @@
 mod idle;
 mod steps;
 
+use super::stream::Stream;
 use super::*;
 use crate::command::{Configuration, Topic};
 use crate::testing::certificates::Authority;
@@ -15,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use sinter_storage::store::{FaultStore, MemoryStore};
 use sinterdb::clock::Clock;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::AtomicU64;
 
@@ -69,18 +70,24 @@ impl Driven {
 
     /// Number of clients that shake hands, or have not begun to.
     fn strangers(&self) -> usize {
-        self.net.connections.values().filter(|connection| connection.stream.is_handshaking()).count()
+        self.net.event_loop.connections.values().filter(|connection| connection.stream.is_handshaking()).count()
     }
 
     /// Waits for something to happen; returns the clients that it concerns.
     fn wait(&mut self) -> Vec<u64> {
-        self.net.poll.poll(&mut self.events, Some(Duration::from_millis(20))).unwrap();
-        self.net.note(&self.events);
-        self.net.active.clone()
+        self.net.event_loop.poll.poll(&mut self.events, Some(Duration::from_millis(20))).unwrap();
+        self.net.event_loop.note(&self.events);
+        self.net.event_loop.active.clone()
     }
 
     fn turn(&mut self) {
-        self.net.turn(self.now);
+        let Net { event_loop, keyspace, server } = &mut self.net;
+        event_loop.turn(&mut Data { keyspace, server }, self.now);
+    }
+
+    fn patience(&mut self) -> Duration {
+        let Net { event_loop, keyspace, server } = &mut self.net;
+        event_loop.patience(&Data { keyspace, server })
     }
 
     /// Turns until nobody has anything to do, nor will have.
@@ -88,8 +95,9 @@ impl Driven {
         loop {
             let concerned = self.wait();
             self.turn();
-            let is_busy = self.net.accepts || !self.net.active.is_empty() || !self.net.strangers.is_empty();
-            if concerned.is_empty() && !is_busy && self.net.connections.len() >= clients {
+            let event_loop = &self.net.event_loop;
+            let is_busy = event_loop.accepts || !event_loop.active.is_empty() || !event_loop.strangers.is_empty();
+            if concerned.is_empty() && !is_busy && event_loop.connections.len() >= clients {
                 return;
             }
         }
@@ -99,7 +107,7 @@ impl Driven {
     fn tick(&mut self) {
         self.now += 100;
         self.turn();
-        let clients = self.net.connections.len();
+        let clients = self.net.event_loop.connections.len();
         self.settle(clients);
     }
 
@@ -136,16 +144,16 @@ fn idle_clients_take_no_part_in_turns_and_hold_no_buffers() {
     }
     driven.settle(count);
     let concerned = driven.ask(&mut clients[1]);
-    assert_eq!((concerned.len(), driven.net.connections.len()), (1, count), "a request is one client's matter");
-    assert_ne!(driven.net.held, 0);
+    assert_eq!((concerned.len(), driven.net.event_loop.connections.len()), (1, count), "a request is one client's matter");
+    assert_ne!(driven.net.event_loop.held, 0);
     // All are looked at once in ten ticks, the same number in each.
     let share = (count / ticking::TICKS_PER_ROUND).max(ticking::ROUND_MIN) as u64;
-    driven.net.looked_at = FIRST_SESSION;
+    driven.net.event_loop.looked_at = FIRST_SESSION;
     driven.tick();
-    assert_eq!(driven.net.looked_at, FIRST_SESSION + share);
+    assert_eq!(driven.net.event_loop.looked_at, FIRST_SESSION + share);
     driven.now += ticking::IDLE_MS;
     (0..=ticking::TICKS_PER_ROUND + 1).for_each(|_| driven.tick());
-    assert_eq!(driven.net.held, 0, "buffers of clients that say nothing are kept");
+    assert_eq!(driven.net.event_loop.held, 0, "buffers of clients that say nothing are kept");
     assert!(driven.net.server.clients.values().all(|client| client.buffers.held() == 0));
     assert_eq!(driven.ask(&mut clients[count - 1]).len(), 1);
 }
@@ -177,7 +185,7 @@ fn a_handshake_has_to_end_in_time() {
     assert_eq!(driven.strangers(), 3);
     driven.now += 1000;
     driven.tick();
-    assert_eq!((driven.strangers(), driven.net.connections.len()), (0, 1));
+    assert_eq!((driven.strangers(), driven.net.event_loop.connections.len()), (0, 1));
     for mut gone in [silent, half, begun] {
         let mut rest = Vec::new();
         gone.read_to_end(&mut rest).unwrap();
@@ -210,11 +218,11 @@ fn handshakes_keep_nobody_waiting() {
     let mut reply = [0; 7];
     known.read_exact(&mut reply).unwrap();
     assert_eq!(&reply, b"+PONG\r\n");
-    assert_eq!(driven.net.strangers.len(), FLOOD - HANDSHAKES, "all of the flood but a share waits for the next turn");
-    assert_eq!(driven.net.patience(), Duration::ZERO);
+    assert_eq!(driven.net.event_loop.strangers.len(), FLOOD - HANDSHAKES, "all of the flood but a share waits for the next turn");
+    assert_eq!(driven.patience(), Duration::ZERO);
     for turn in 2..=FLOOD / HANDSHAKES {
         driven.turn();
-        assert_eq!(driven.net.strangers.len(), FLOOD - turn * HANDSHAKES);
+        assert_eq!(driven.net.event_loop.strangers.len(), FLOOD - turn * HANDSHAKES);
     }
     for mut stream in flood {
         let mut answer = [0; 1];
@@ -246,8 +254,8 @@ fn replies_of_a_turn_are_bounded() {
         .collect();
     while driven.wait().len() < CLIENTS {}
     driven.turn();
-    assert!((TURN_OUTPUT..TURN_OUTPUT + 2 * LONG).contains(&driven.net.produced), "{}", driven.net.produced);
-    assert_eq!(driven.net.patience(), Duration::ZERO);
+    assert!((TURN_OUTPUT..TURN_OUTPUT + 2 * LONG).contains(&driven.net.event_loop.produced), "{}", driven.net.event_loop.produced);
+    assert_eq!(driven.patience(), Duration::ZERO);
     driven.settle(0);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
 }
@@ -288,7 +296,7 @@ fn slow_requests_keep_nobody_waiting() {
     let mut turns = 0;
     while driven.net.keyspace.size(0) < 2 * REQUESTS as u64 {
         turns += 1;
-        assert_eq!(driven.net.patience(), Duration::ZERO);
+        assert_eq!(driven.patience(), Duration::ZERO);
         let before = driven.net.server.statistics.commands;
         driven.ask(&mut other);
         // Some share for each, and the PING.
@@ -315,7 +323,7 @@ fn keys_that_end_together_are_removed_soon() {
     driven.now += 1000;
     for _ in 0..KEYS as usize / ticking::EXPIRED_AT_ONCE {
         driven.turn();
-        assert!(driven.net.keyspace.size(0) == 0 || driven.net.patience() <= Duration::from_millis(ticking::EXPIRING_PAUSE_MS));
+        assert!(driven.net.keyspace.size(0) == 0 || driven.patience() <= Duration::from_millis(ticking::EXPIRING_PAUSE_MS));
         driven.now += ticking::EXPIRING_PAUSE_MS;
     }
     assert_eq!((driven.net.keyspace.size(0), driven.net.server.statistics.expired), (0, KEYS));
@@ -347,13 +355,13 @@ fn who_writes_too_much_keeps_nobody_waiting() {
     let requests: String = (0..VALUES).map(|n| format!("*3\r\n$3\r\nSET\r\n$3\r\nk{n:02}\r\n$9000\r\n{:9000}\r\n", n)).collect();
     let mut sender = writer.try_clone().unwrap();
     let sending = std::thread::spawn(move || sender.write_all(requests.as_bytes()).unwrap());
-    while driven.net.postponed.is_empty() {
+    while driven.net.event_loop.postponed.is_empty() {
         driven.wait();
         driven.turn();
     }
-    assert!(driven.net.is_short_of_room && driven.net.patience() <= Duration::from_millis(ROOM_MS));
+    assert!(driven.net.event_loop.is_short_of_room && driven.patience() <= Duration::from_millis(ROOM_MS));
     driven.ask(&mut other);
-    assert!(!driven.net.postponed.is_empty());
+    assert!(!driven.net.event_loop.postponed.is_empty());
     is_stuck.store(false, Ordering::Release);
     writer.set_nonblocking(true).unwrap();
     let mut replies = Vec::new();
@@ -382,12 +390,12 @@ fn a_subscriber_that_reads_nothing_is_closed() {
         listener.write_all(b"SUBSCRIBE c\r\n").unwrap();
         driven.settle(1);
         let mut sent = 0;
-        while sent < MESSAGES && driven.net.connections.len() == 1 {
+        while sent < MESSAGES && driven.net.event_loop.connections.len() == 1 {
             assert_eq!(driven.net.server.hub.publish(Topic::Channel, b"c", &[b'x'; MESSAGE]), 1);
             driven.turn();
             sent += 1;
         }
-        let closed = |driven: &Driven| (driven.net.connections.len(), driven.net.server.statistics.output_limited);
+        let closed = |driven: &Driven| (driven.net.event_loop.connections.len(), driven.net.server.statistics.output_limited);
         if limits.starts_with("pubsub") {
             assert!(sent >= 8 && closed(&driven) == (0, 1), "{sent} messages, {:?}", closed(&driven));
             continue;
@@ -411,7 +419,7 @@ fn the_kernel_asks_whether_silent_clients_are_still_there() {
         );
         let _client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
         driven.settle(1);
-        let Some(Stream::Plain(socket)) = driven.net.connections.values().next().map(|connection| &connection.stream) else {
+        let Some(Stream::Plain(socket)) = driven.net.event_loop.connections.values().next().map(|connection| &connection.stream) else {
             panic!("no client");
         };
         let seconds = |time: rustix::io::Result<Duration>| time.unwrap().as_secs();
@@ -492,7 +500,7 @@ impl Peer {
             driven.turn();
             self.receive();
             turns += 1;
-            assert!(driven.net.held < 4 << 20, "{} bytes are held", driven.net.held);
+            assert!(driven.net.event_loop.held < 4 << 20, "{} bytes are held", driven.net.event_loop.held);
         }
         assert_eq!(self.received.len(), reply);
         turns
@@ -523,7 +531,7 @@ fn a_huge_value_keeps_nobody_waiting() {
         peer.send();
         driven.ask(&mut other);
         assert!(driven.net.keyspace.size(0) == 0 || peer.to_send.is_empty());
-        assert!(driven.net.held < 4 << 20 && driven.net.keyspace.is_committed());
+        assert!(driven.net.event_loop.held < 4 << 20 && driven.net.keyspace.is_committed());
         peer.receive();
         turns += 1;
     }
@@ -628,7 +636,7 @@ fn half_a_value_is_none() {
         } else {
             drop(peer);
         }
-        while driven.net.connections.len() > 1 {
+        while driven.net.event_loop.connections.len() > 1 {
             driven.wait();
             driven.turn();
         }

@@ -1,9 +1,8 @@
 //! Deadlines of fields: replies and errors of Redis 7.4 and 8, events, and what is logged.
 
 use super::{Talk, script};
-use crate::command::{Post, Topic, execute};
+use crate::command::{Post, Session, Topic, execute};
 use crate::rdb::{crc64, open_value};
-use crate::resp::Protocol;
 
 /// Requests, each with the time before it (seconds after the start) and its reply.
 fn timed(lines: &[(u64, &str, &str)]) {

@@ -41,7 +41,7 @@ fn a_client_is_not_idle_while_it_waits_nor_when_it_gets_its_reply() {
     assert!(arrives(&mut driven, &mut waiting, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n"), "the element is lost");
     assert!(arrives(&mut driven, &mut pushing, ":1\r\n"));
     (0..9).for_each(|_| driven.tick());
-    assert_eq!(driven.net.connections.len(), 2, "the reply was the last sign of life");
+    assert_eq!(driven.net.event_loop.connections.len(), 2, "the reply was the last sign of life");
     (0..12).for_each(|_| driven.tick());
-    assert_eq!(driven.net.connections.len(), 0);
+    assert_eq!(driven.net.event_loop.connections.len(), 0);
 }

@@ -32,7 +32,7 @@ fn huge(seed: usize) -> Vec<u8> {
 fn begin(driven: &mut Driven, peer: &mut Peer, request: Vec<u8>) {
     peer.to_send = request;
     peer.received.clear();
-    while !driven.net.connections.values().any(|connection| connection.session.is_in_steps()) {
+    while !driven.net.event_loop.connections.values().any(|connection| connection.session.is_in_steps()) {
         peer.send();
         driven.wait();
         driven.turn();
@@ -69,7 +69,7 @@ fn a_huge_copy_keeps_nobody_waiting() {
     begin(&mut driven, &mut peer, b"COPY a b\r\nECHO next\r\nBITCOUNT b\r\nPING\r\n".to_vec());
     let mut turns = 0;
     while peer.received.is_empty() {
-        assert_eq!((driven.net.keyspace.size(0), driven.net.patience()), (1, Duration::ZERO));
+        assert_eq!((driven.net.keyspace.size(0), driven.patience()), (1, Duration::ZERO));
         driven.ask(&mut other);
         assert!(driven.net.keyspace.is_committed());
         peer.receive();
@@ -102,7 +102,7 @@ fn half_a_copy_is_none() {
         } else {
             drop(peer);
         }
-        while driven.net.connections.len() > 1 {
+        while driven.net.event_loop.connections.len() > 1 {
             driven.wait();
             driven.turn();
         }
@@ -180,7 +180,7 @@ fn begun(folder: &Path, words: &[&[u8]]) -> (Driven, Peer, TcpStream) {
     let value = huge(7);
     let words: Vec<&[u8]> = words.iter().map(|word| if word.is_empty() { &value[..] } else { word }).collect();
     peer.to_send = long_request(&words);
-    while !driven.net.connections.values().any(|connection| connection.session.is_in_steps()) && peer.received.is_empty() {
+    while !driven.net.event_loop.connections.values().any(|connection| connection.session.is_in_steps()) && peer.received.is_empty() {
         peer.send();
         driven.wait();
         driven.turn();

@@ -1,0 +1,48 @@
+//! The connected clients, by the numbers of their sessions.
+
+use super::connection::Connection;
+use std::collections::HashMap;
+
+/// All connections. One that is being handled is taken out, and keeps its place.
+#[derive(Default)]
+pub(super) struct Connections(HashMap<u64, Option<Box<Connection>>>);
+
+impl Connections {
+    /// Number of connections, those taken out included.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn get(&self, id: u64) -> Option<&Connection> {
+        self.0.get(&id)?.as_deref()
+    }
+
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut Connection> {
+        self.0.get_mut(&id)?.as_deref_mut()
+    }
+
+    /// Takes a connection out until [`Connections::put`].
+    pub fn take(&mut self, id: u64) -> Option<Box<Connection>> {
+        self.0.get_mut(&id)?.take()
+    }
+
+    /// Adds a connection, or puts it back.
+    pub fn put(&mut self, id: u64, connection: Box<Connection>) {
+        self.0.insert(id, Some(connection));
+    }
+
+    pub fn remove(&mut self, id: u64) -> Option<Box<Connection>> {
+        self.0.remove(&id)?
+    }
+
+    /// The connections that are not taken out.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Connection)> {
+        self.0.iter().filter_map(|(id, connection)| Some((*id, connection.as_deref()?)))
+    }
+
+    /// Like [`Connections::iter`], without the numbers.
+    #[cfg(test)]
+    pub fn values(&self) -> impl Iterator<Item = &Connection> {
+        self.iter().map(|(_, connection)| connection)
+    }
+}
