@@ -69,6 +69,82 @@ fn check(address: &str, client: usize, count: u64) {
     }
 }
 
+/// Accounts between which scripts move money, and what they have together.
+const ACCOUNTS: u64 = 8;
+const TOTAL: u64 = 8000;
+
+/// Moves an amount in two writes, with a third that a reader would see alone.
+const MOVE: &str = "local n = math.min(tonumber(ARGV[1]), tonumber(redis.call('get', KEYS[1])))
+    redis.call('decrby', KEYS[1], n) redis.call('incrby', KEYS[2], n) return redis.call('incr', 'moves')";
+
+fn request(words: &[&str]) -> String {
+    let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{bulks}", words.len())
+}
+
+/// Lets scripts move amounts until the server has ended.
+fn move_amounts(address: &str, client: u64) {
+    let Ok(stream) = TcpStream::connect(address) else { return };
+    let mut stream = BufReader::new(stream);
+    for n in 0.. {
+        let (from, to) = ((client + n) % ACCOUNTS, (client + 3 * n + 1) % ACCOUNTS);
+        let names = [format!("account:{from}"), format!("account:{to}"), format!("{}", n % 50)];
+        let move_one = request(&["EVAL", MOVE, "2", &names[0], &names[1], &names[2]]);
+        if stream.get_mut().write_all(move_one.repeat(4).as_bytes()).is_err() {
+            return;
+        }
+        for _ in 0..4 {
+            let mut line = String::new();
+            if !stream.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+                return;
+            }
+            assert!(!line.ends_with('\n') || line.starts_with(':'), "{line}");
+        }
+    }
+}
+
+fn ask(address: &str, words: &[&str]) -> String {
+    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    stream.get_mut().write_all(request(words).as_bytes()).unwrap();
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    if line.starts_with('$') {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+    }
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn scripts_of_a_killed_server_are_there_whole_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let sum = "local sum = 0 for n = 0, 7 do sum = sum + (redis.call('get', 'account:' .. n) or 0) end return sum";
+    let mut moves = 0;
+    for round in 0..KILLS {
+        let (mut child, address) = start(directory.path());
+        if round == 0 {
+            let each = (TOTAL / ACCOUNTS).to_string();
+            (0..ACCOUNTS).for_each(|n| assert_eq!(ask(&address, &["SET", &format!("account:{n}"), &each]), "+OK"));
+        }
+        assert_eq!(ask(&address, &["EVAL", sum, "0"]), format!(":{TOTAL}"), "round {round}");
+        moves = ask(&address, &["INCRBY", "moves", "0"])[1..].parse::<u64>().unwrap();
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS as u64 {
+                let address = &address;
+                scope.spawn(move || move_amounts(address, client));
+            }
+            std::thread::sleep(Duration::from_millis(60 + 37 * round % 100));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+    }
+    let (mut child, address) = start(directory.path());
+    assert_eq!(ask(&address, &["EVAL", sum, "0"]), format!(":{TOTAL}"));
+    assert!(ask(&address, &["INCRBY", "moves", "0"])[1..].parse::<u64>().unwrap() >= moves && moves > 0, "{moves} moves");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn what_a_killed_server_has_acknowledged_is_there() {
     let directory = tempfile::tempdir().unwrap();

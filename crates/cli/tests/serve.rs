@@ -78,7 +78,7 @@ fn what_cannot_be_served_is_said() {
             "tls-key-file is set, but the server was given no tls-port: no connection would be encrypted".into(),
         ),
         (&["--tls-port", "7", "--port", "7"], "port and tls-port are both 7".into()),
-        (&["--loadmodule", "x.so"], "there is no such parameter here: there are no scripts, functions or modules".into()),
+        (&["--loadmodule", "x.so"], "there is no such parameter here: there are no modules".into()),
     ] {
         let (code, text) = run(arguments);
         assert!(code == Some(2) && text.contains(&why), "{arguments:?}: {text}");

@@ -105,7 +105,7 @@ struct Entries {
     set_index: c_int,
 }
 
-/// What runs: for the native function that starts it.
+/// A script, function or library that runs: for the native function that starts it.
 struct Job<'a> {
     function: c_int,
     mode: Mode,
@@ -130,9 +130,12 @@ pub struct Machine {
     generation: u64,
     scripts: HashMap<Digest, Script, BuildHasherDefault<Mixed>>,
     libraries: BTreeMap<Vec<u8>, Loaded>,
-    /// Library of each function, and its position there.
+    /// Library of each function, by its name in lower case, and its position there.
     functions: HashMap<Vec<u8>, (Vec<u8>, usize)>,
 }
+
+// SAFETY: nothing in a Lua state or in its `State` belongs to a thread, and the machine has the only pointers to them while no script runs.
+unsafe impl Send for Machine {}
 
 impl Drop for Machine {
     fn drop(&mut self) {
@@ -466,7 +469,7 @@ impl Machine {
         client: Protocol,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), Failure>> {
-        let (library, position) = self.functions.get(name)?;
+        let (library, position) = self.found(name)?;
         let function = *self.libraries.get(library)?.kept.get(*position)?;
         let (mode, tables, handler) = (Mode::Function, self.tables, self.entries.handler);
         let output = Output::new(out, client);
@@ -589,7 +592,8 @@ impl Machine {
             return Err(Failure::new([&b"ERR Library '"[..], &name, b"' already exists"].concat()));
         }
         let (functions, kept) = self.registered(code, host)?;
-        let taken = |function: &&Function| self.functions.get(&function.name).is_some_and(|(library, _)| *library != name);
+        let taken =
+            |function: &&Function| self.functions.get(&function.name.to_ascii_lowercase()).is_some_and(|(library, _)| *library != name);
         if let Some(function) = functions.iter().find(taken) {
             let message = [&b"ERR Function "[..], &function.name, b" already exists"].concat();
             kept.into_iter().for_each(|kept| self.lua.drop_kept(kept));
@@ -597,7 +601,7 @@ impl Machine {
         }
         self.delete_library(&name);
         for (position, function) in functions.iter().enumerate() {
-            self.functions.insert(function.name.clone(), (name.clone(), position));
+            self.functions.entry(function.name.to_ascii_lowercase()).or_insert_with(|| (name.clone(), position));
         }
         let library = Library { name: name.clone(), code: code.to_vec(), functions };
         self.libraries.insert(name.clone(), Loaded { library, kept });
@@ -607,7 +611,7 @@ impl Machine {
     /// Deletes a library; no if there is none.
     pub fn delete_library(&mut self, name: &[u8]) -> bool {
         let Some(loaded) = self.libraries.remove(name) else { return false };
-        loaded.library.functions.iter().for_each(|function| drop(self.functions.remove(&function.name)));
+        loaded.library.functions.iter().for_each(|function| drop(self.functions.remove(&function.name.to_ascii_lowercase())));
         loaded.kept.into_iter().for_each(|kept| self.lua.drop_kept(kept));
         true
     }
@@ -626,9 +630,14 @@ impl Machine {
         self.libraries.values().map(|loaded| &loaded.library)
     }
 
+    /// Library of a function, and its position there. Capitals make no difference.
+    fn found(&self, name: &[u8]) -> Option<&(Vec<u8>, usize)> {
+        self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
+    }
+
     /// A function and its library.
     pub fn function(&self, name: &[u8]) -> Option<(&Library, &Function)> {
-        let (library, position) = self.functions.get(name)?;
+        let (library, position) = self.found(name)?;
         let library = &self.libraries.get(library)?.library;
         Some((library, library.functions.get(*position)?))
     }

@@ -26,7 +26,7 @@ fn libraries_register_functions_and_keep_what_is_local() {
     let mut server = Server::new();
     assert_eq!(load(&mut server, LIBRARY, false), Ok("lib".to_owned()));
     assert_eq!(call(&mut server, "count").unwrap().unwrap(), "*4\r\n:1\r\n$1\r\nk\r\n$1\r\nv\r\n$1\r\nx\r\n");
-    assert!(call(&mut server, "count").unwrap().unwrap().starts_with("*4\r\n:2\r\n"));
+    assert!(call(&mut server, "COUNT").unwrap().unwrap().starts_with("*4\r\n:2\r\n"), "capitals make no difference");
     let (library, function) = server.machine.function(b"other").unwrap();
     assert_eq!((&library.name[..], function.flags, function.description.as_deref()), (&b"lib"[..], Flags::NO_WRITES, Some(&b"d"[..])));
     assert_eq!(load(&mut server, LIBRARY, false), Err("ERR Library 'lib' already exists".to_owned()));

@@ -1,4 +1,4 @@
-//! The same programs as on Redis 7.0.15, with the same replies byte for byte. `data/redis-7.0.15` has what that server answered; with
+//! Programs that were run on Redis 7.0.15, with replies that are equal byte for byte. `data/redis-7.0.15` has what that server answered; with
 //! REWRITE=1 in the environment it is made anew from an installed `redis-server`.
 
 use crate::common::Server;

@@ -41,6 +41,8 @@ mod pops;
 mod pubsub;
 mod saving;
 mod scan;
+mod scripting;
+mod scripts;
 mod server;
 mod session;
 mod sets;
@@ -77,8 +79,9 @@ pub use hub::{Hub, Post, Topic};
 pub use metrics::metrics;
 pub use migrate::end as end_transfer;
 pub use saving::Saving;
+pub use scripting::{Alone, Late, Scripts};
 pub use server::{Rates, Records, Server, Statistics};
-pub use session::{Ended, LaterString, Session, execute};
+pub use session::{Ended, LaterString, Session, execute, execute_in};
 pub use steps::{end as end_steps, work};
 pub use table::{Command, Group, TABLE, find};
 pub use tracking::Tracking;
@@ -96,6 +99,8 @@ pub struct Context<'a> {
     pub server: &'a mut Server,
     /// The client.
     pub session: &'a mut Session,
+    /// The network, for scripts that turn late.
+    pub late: &'a mut dyn Late,
     /// Writer of the reply.
     pub reply: Writer<'a>,
 }
@@ -107,6 +112,8 @@ pub enum Failure {
     Reply(Cow<'static, [u8]>),
     /// The keyspace refused, or the engine failed.
     Keyspace(keyspace::Error),
+    /// The request is wrong, as a command within it has found, which has counted the error.
+    Counted(Vec<u8>),
     /// No error: the request goes on in steps, and has no reply yet.
     InSteps,
 }
@@ -135,6 +142,7 @@ impl Failure {
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Failure::Reply(text) => Cow::Borrowed(text),
+            Failure::Counted(text) => Cow::Borrowed(text),
             Failure::Keyspace(error) => Cow::Owned(error.to_string().into_bytes()),
             Failure::InSteps => Cow::Borrowed(b"ERR the request goes on in steps"),
         }

@@ -3,8 +3,9 @@
 //! Reading order: `layout` (engine keys), `entry` (encoding of a key's entry), `turn` (many commands become one batch), `written` (the
 //! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
 //! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
-//! written and read in steps), `collection` and `inline` (small collections, which lie in their key's entry), `delta` (changes of entries),
-//! `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks` (positions of elements in their order), `watch`,
+//! written and read in steps), `libraries` (code of functions), `collection` and `inline` (small collections, which lie in their key's
+//! entry), `delta` (changes of entries), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks`
+//! (positions of elements in their order), `watch`,
 //! `waits` and `changes` (clients that want to know of a change), `trace` (changes for a second log), `unsynced` (changes that are not
 //! durable yet), `cleaner` (removal of deleted collections), `image` (whole keyspaces and whole values), `successor` (replacement of all
 //! keys at once).
@@ -34,6 +35,7 @@ mod image;
 mod inline;
 mod keys;
 mod layout;
+mod libraries;
 mod lists;
 mod long;
 mod members;

@@ -22,6 +22,7 @@ mod appending;
 mod connection;
 mod connections;
 mod descriptors;
+mod late;
 mod later;
 mod listeners;
 mod metrics;
@@ -224,6 +225,9 @@ impl Net {
         server.configuration.port = port(listeners.address(false)?);
         server.configuration.tls_port = port(listeners.address(true)?);
         server.started = unix_ms();
+        for (name, why) in server.scripts.start(&keyspace, server.configuration.compatible)? {
+            server.event(Level::Warning, "library_not_loaded", &[("name", &name), ("why", &why)]);
+        }
         server.tell_without_effect();
         if server.configuration.append_only {
             server.append.open(server.configuration.logs(&keyspace)).map_err(Error::Append)?;
@@ -499,9 +503,9 @@ impl EventLoop {
 
     fn serve_requests(&mut self, data: &mut Data, id: u64, until: u64) {
         self.check_shut(data, id);
-        // The connection is not among the others while it is handled.
+        // A script that the connection runs may enter the event loop again: the connection is not among the others meanwhile.
         while let Some(mut connection) = self.connections.take(id) {
-            let handled = connection.handle(data.keyspace, data.server, until);
+            let handled = connection.handle(self, data.keyspace, data.server, until);
             self.cause = connection.needs;
             if connection.is_postponed && !self.postponed.contains(&id) {
                 self.postponed.push(id);
@@ -510,6 +514,12 @@ impl EventLoop {
             match handled {
                 // A request may have begun to wait when as much has already arrived behind it as is read of a waiting client.
                 Handled::All => return self.check_shut(data, id),
+                // What it has left has to wait for the end of the script.
+                Handled::Others if data.server.scripts.is_running() => {}
+                Handled::Commit => {
+                    self.commit_all(data);
+                    self.look_for_room(data);
+                }
                 Handled::Others => {
                     self.serve_others(data);
                     // Between two requests of one client, too: a few bytes can ask for long values.
@@ -518,6 +528,7 @@ impl EventLoop {
                         self.look_for_room(data);
                     }
                 }
+                Handled::EngineFailed if data.server.scripts.is_running() => return data.server.scripts.drop_running(),
                 Handled::EngineFailed => return self.drop_turn(data),
             }
         }
@@ -557,10 +568,12 @@ impl EventLoop {
         }
     }
 
-    /// Drops the turn because the engine could not be read: it is not known what its requests have read.
+    /// Drops the turn because the engine could not be read, as it is not known what its requests have read; or because the server ends
+    /// while a script runs.
     fn drop_turn(&mut self, data: &mut Data) {
         data.keyspace.discard();
-        self.refuse(data, "the data could not be read");
+        let why = if data.server.is_ending { "the server was told to end" } else { "the data could not be read" };
+        self.refuse(data, why);
     }
 
     fn refuse(&mut self, data: &mut Data, why: &str) {
@@ -583,11 +596,23 @@ impl EventLoop {
     /// Sends all replies and messages of the turn.
     fn send(&mut self, data: &mut Data) {
         let mut touched = std::mem::take(&mut self.touched);
+        // The client whose script runs, and those that cannot go before it ends, come at the end of the turn.
+        let mut left = Vec::new();
         for id in touched.drain(..) {
-            let Some(connection) = self.connections.get_mut(id) else { continue };
+            let Some(connection) = self.connections.get_mut(id) else {
+                if self.connections.is_out(id) {
+                    left.push(id);
+                }
+                continue;
+            };
             connection.is_touched = false;
             connection.write(data.server, data.keyspace.now());
             connection.listen(self.poll.registry(), token(id));
+            if connection.is_dead && data.server.scripts.is_running() && connection.has_begun() {
+                connection.is_touched = true;
+                left.push(id);
+                continue;
+            }
             if connection.is_dead {
                 self.remove(data, id);
                 continue;
@@ -603,6 +628,7 @@ impl EventLoop {
                 self.activate(id);
             }
         }
+        touched.append(&mut left);
         self.touched = touched;
     }
 

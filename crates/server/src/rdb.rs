@@ -25,7 +25,7 @@ mod value;
 pub use crc::crc64;
 pub use input::Input;
 pub use output::{END_OF_VALUE, LongValue, Output, Version, long_value, open_value};
-pub use reader::{Key, Reader, Record};
+pub use reader::{Key, Reader, Record, functions};
 pub use stream_output::{Node, Nodes, StreamState, stream_kind};
 pub use streams::{StreamElement, StreamField, StreamId};
 pub use value::{Element, read_value};

@@ -9,6 +9,7 @@ mod differential;
 mod documentation;
 mod edges;
 mod events;
+mod lua;
 mod migrate;
 mod moments;
 mod net;

@@ -1,12 +1,11 @@
-//! Commands of Redis that this server does not have, each refused with a reason: replication, clusters, scripts, modules.
+//! Commands of Redis that this server does not have, each refused with a reason: replication, clusters, modules.
 
 use super::arguments::is;
-use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, READ, Run, STALE};
+use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, help};
 
 const NO_CLUSTER: Failure = Failure::fixed("ERR This instance has cluster support disabled");
 const NO_REPLICATION: Failure = Failure::fixed("ERR This server has no replication");
-const NO_SCRIPTS: Failure = Failure::fixed("ERR This server runs no scripts and functions");
 const NO_MODULES: Failure = Failure::fixed("ERR This server loads no modules");
 
 const fn command(group: Group, name: &'static str, arity: i32, flags: u32, run: Run) -> Command {
@@ -15,11 +14,6 @@ const fn command(group: Group, name: &'static str, arity: i32, flags: u32, run: 
 
 const fn cluster(name: &'static str, arity: i32, flags: u32) -> Command {
     command(Group::Cluster, name, arity, flags, |_, _| Err(NO_CLUSTER)).since("3.0.0").says("Refused: there is no cluster", "O(1)")
-}
-
-const fn script(name: &'static str, arity: i32, flags: u32, since: &'static str) -> Command {
-    let command = command(Group::Scripting, name, arity, NOSCRIPT | flags, |_, _| Err(NO_SCRIPTS));
-    command.since(since).says("Refused: there are no scripts", "O(1)")
 }
 
 /// Subcommands of `CLUSTER`.
@@ -80,13 +74,6 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Refused: there is no replication", "O(1)"),
     command(Group::Server, "sync", 1, ADMIN | NO_MULTI | NOSCRIPT, |_, _| Err(NO_REPLICATION))
         .says("Refused: there is no replication", "O(1)"),
-    script("eval", -3, STALE, "2.6.0"),
-    script("eval_ro", -3, READ | STALE, "7.0.0"),
-    script("evalsha", -3, STALE, "2.6.0"),
-    script("evalsha_ro", -3, READ | STALE, "7.0.0"),
-    script("fcall", -3, STALE, "7.0.0"),
-    script("fcall_ro", -3, READ | STALE, "7.0.0"),
-    script("script", -2, 0, "2.6.0"),
 ];
 
 fn role(context: &mut Context, _: &[&[u8]]) -> Outcome {

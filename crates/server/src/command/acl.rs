@@ -250,11 +250,17 @@ impl Server {
 
     fn note_refusal(&mut self, keyspace: &Keyspace, session: &Session, (reason, object): (&'static str, Vec<u8>), user: Vec<u8>) {
         let now = keyspace.now();
-        self.update(session, now);
+        if !session.is_script {
+            self.update(session, now);
+        }
         let server = &*self;
         let line = server.clients.get(&session.id).map(|client| client.line(keyspace, server));
         let client = line.unwrap_or_default().trim_end().to_owned();
-        let context = if session.is_in_transaction() || session.is_in_exec { "multi" } else { "toplevel" };
+        let context = match () {
+            () if session.is_script => "lua",
+            () if session.is_in_transaction() || session.is_in_exec => "multi",
+            () => "toplevel",
+        };
         let most = self.configuration.acllog_max_len;
         let at = REASONS.iter().position(|known| *known == reason).unwrap_or(0);
         self.statistics.refused_requests[at] += 1;

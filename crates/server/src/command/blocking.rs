@@ -9,7 +9,7 @@ use super::acl::Request;
 use super::arguments::wide;
 use super::session::{call, refused};
 use super::table::{Run, find_numbered};
-use super::{Context, Ended, Failure, Outcome, Server, Session, units};
+use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, units};
 use crate::keyspace::{Keyspace, Kind};
 use crate::number::parse_integer;
 use crate::resp::Writer;
@@ -94,7 +94,7 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
     let request = Request::new(number, &arguments);
     // The user's permissions can have changed since the wait began.
     let allowed = server.allow(keyspace, session, &request).map_err(|refused| refused.failure(request.unit));
-    let mut context = Context { keyspace, server, session, reply };
+    let mut context = Context { keyspace, server, session, late: &mut Alone, reply };
     let ended = match allowed {
         Ok(()) => call(&mut context, number, &arguments),
         Err(failure) => {
@@ -125,7 +125,7 @@ pub fn give_up(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     let start = out.len();
     let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
     let reply = Writer::new(out, session.protocol);
-    let mut context = Context { keyspace, server, session, reply };
+    let mut context = Context { keyspace, server, session, late: &mut Alone, reply };
     let outcome = match reason {
         Reason::Timeout => (waiting.on_timeout)(&mut context, &arguments),
         Reason::Error => Err(Failure::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),

@@ -237,6 +237,11 @@ impl Pause {
         !self.is_over(now) && (self.all || session.would_write(command))
     }
 
+    /// Whether all requests wait, not only writes.
+    pub fn is_of_all(&self, now: u64) -> bool {
+        self.all && !self.is_over(now)
+    }
+
     fn extend(&mut self, until: u64, all: bool, now: u64) {
         if self.is_over(now) {
             *self = Pause::default();
@@ -496,6 +501,7 @@ pub(super) fn tell(context: &mut Context, unit: &Unit, arguments: &[&[u8]]) {
     }
     let now = system::unix_us();
     let address = context.server.clients.get(&context.session.id).map_or("", |client| &client.address);
+    let address = if context.session.is_script { "lua" } else { address };
     let mut line = format!("+{}.{:06} [{} {address}]", now / 1_000_000, now % 1_000_000, context.session.db).into_bytes();
     let secrets = slowlog::secrets(&unit.name, arguments);
     for (at, argument) in arguments.iter().enumerate() {

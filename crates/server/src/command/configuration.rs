@@ -150,6 +150,8 @@ pub struct Configuration {
     pub thresholds: Thresholds,
     /// Bytes up to which a HyperLogLog stays sparse.
     pub sparse_hyperloglog: u64,
+    /// Milliseconds after which a script is late, and other clients are served; 0: never.
+    pub late_ms: u64,
     /// Password of the default user; empty: none is needed.
     pub password: String,
     /// When a write is durable.
@@ -243,6 +245,7 @@ impl Default for Configuration {
             stream_block: 100,
             thresholds: Thresholds::default(),
             sparse_hyperloglog: 3000,
+            late_ms: 5000,
             password: String::new(),
             fsync: Fsync::default(),
             clients_max: 10_000,

@@ -3,7 +3,7 @@
 use super::acl::authenticate;
 use super::arguments::{Rest, integer_or, is};
 use super::keys::database;
-use super::table::{FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
+use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::resp::Protocol;
 
@@ -15,13 +15,18 @@ const fn connection(name: &'static str, arity: i32, run: Run) -> Command {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).says("Authenticate", "O(1)"),
+    connection("auth", -2, auth).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | ALLOW_BUSY).says("Authenticate", "O(1)"),
     connection("echo", 2, echo).flags(FAST | LOADING | STALE).says("The argument", "O(1)"),
-    connection("hello", -1, hello).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT).since("6.0.0").says("Choose the protocol", "O(1)"),
+    connection("hello", -1, hello)
+        .flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | ALLOW_BUSY)
+        .since("6.0.0")
+        .says("Choose the protocol", "O(1)"),
     connection("ping", -1, ping).flags(FAST).says("PONG", "O(1)"),
-    connection("quit", -1, quit).flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE).says("Close the connection", "O(1)"),
+    connection("quit", -1, quit)
+        .flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE | ALLOW_BUSY)
+        .says("Close the connection", "O(1)"),
     connection("reset", 1, reset)
-        .flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE)
+        .flags(FAST | LOADING | STALE | NO_AUTH | NOSCRIPT | IMMEDIATE | ALLOW_BUSY)
         .since("6.2.0")
         .says("Make the connection as new", "O(1)"),
     connection("select", 2, select).flags(FAST | LOADING | STALE).says("Choose the database", "O(1)"),

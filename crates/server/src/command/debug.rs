@@ -68,6 +68,7 @@ const ACTIONS: &[Action] = &[
     ),
     action("reload", "", 0..=0, reload, "Write what is in memory into tables, from which it is read then."),
     action("set-active-expire", "<0|1>", 1..=1, set_active_expire, "0: leave keys whose time has come until somebody looks at them."),
+    action("set-disable-deny-scripts", "<0|1>", 1..=1, set_admission, "1: let scripts run commands that are not for them."),
     action("sleep", "<seconds>", 1..=1, sleep, "Stop the server for so long."),
 ];
 
@@ -253,6 +254,12 @@ fn packed_threshold(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     const MOST: u64 = (1 << 32) - (1 << 20);
     let size = std::str::from_utf8(arguments[0]).ok().and_then(|text| configuration::bytes(text).ok()).filter(|size| *size <= MOST);
     size.ok_or(Failure::fixed("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn set_admission(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.server.scripts.admit_all(integer(arguments[0])? != 0);
     context.reply.ok();
     Ok(())
 }

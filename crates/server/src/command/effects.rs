@@ -101,6 +101,9 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
         return Ok(());
     }
     let mut changes = note_expired(context.server, traces);
+    if context.session.is_unlogged {
+        return Ok(());
+    }
     if !failed && let Some((db, key)) = steps::note_parts(context, &changes)? {
         changes.retain(|change| !matches!(change, Trace::Key(of, other) if *of == db && *other == key));
         return note_values(context, &changes, arguments);

@@ -1,25 +1,41 @@
-//! `FUNCTION`: libraries of code that Redis keeps and runs. This server cannot run any, so it has none, and the commands that list or
-//! remove them say so.
+//! Functions: `FCALL` and `FCALL_RO`, and `FUNCTION`. Libraries lie in the keyspace, outside of the databases, and in the machine that
+//! runs them.
 
 use super::arguments::{Rest, is};
-use super::subcommand::{Sub, dispatch, help};
-use super::table::{LOADING, NOSCRIPT, STALE};
+use super::scripting::{self, Program};
+use super::scripts::runner;
+use super::subcommand::{Sub, dispatch, help, wrong_form};
+use super::table::{LOADING, MAY_REPLICATE, NOSCRIPT, READ, STALE};
 use super::{Command, Context, Failure, Group, Outcome};
+use crate::glob;
+use crate::rdb::{self, Output, Version, open_value};
+use crate::resp::Writer;
+use sinter_script::Library;
 
 /// The commands of this file.
-pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Scripting, "function", -2, function)
-    .subcommands(&["delete", "flush", "help", "kill", "list", "load", "stats"])
-    .flags(NOSCRIPT | LOADING | STALE)
-    .since("7.0.0")
-    .says("Ask for functions and remove them: there are none", "O(1)")];
+pub(super) const COMMANDS: &[Command] = &[
+    runner("fcall", MAY_REPLICATE, |context, arguments| fcall(context, arguments, false))
+        .since("7.0.0")
+        .says("Run a function", "that of the function"),
+    runner("fcall_ro", READ, |context, arguments| fcall(context, arguments, true))
+        .since("7.0.0")
+        .says("Run a function that does not write", "that of the function"),
+    Command::new(Group::Scripting, "function", -2, function)
+        .subcommands(&["delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats"])
+        .flags(NOSCRIPT | LOADING | STALE)
+        .since("7.0.0")
+        .says("Load, list, save and remove libraries of functions", "O(n), n being the number of libraries"),
+];
 
 const FUNCTION: &[Sub] = &[
     Sub("delete", 3, delete),
+    Sub("dump", 2, dump),
     Sub("flush", -2, flush),
     Sub("help", 2, |context, _| help(context, HELP)),
     Sub("kill", 2, kill),
     Sub("list", -2, list),
     Sub("load", -3, load),
+    Sub("restore", -3, restore),
     Sub("stats", 2, stats),
 ];
 
@@ -27,66 +43,239 @@ const HELP: &[&str] = &[
     "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DELETE <library-name>",
     "    Remove a library.",
+    "DUMP",
+    "    All libraries as a value for RESTORE.",
     "FLUSH [ASYNC|SYNC]",
     "    Remove all libraries.",
     "KILL",
-    "    End the function that is running.",
+    "    End the function that is running, unless it has written.",
     "LIST [LIBRARYNAME <pattern>] [WITHCODE]",
-    "    The libraries.",
+    "    The libraries and their functions.",
     "LOAD [REPLACE] <code>",
-    "    Refused: there is nothing here that could run a function.",
+    "    Add a library, whose name is in the first line of its code.",
+    "RESTORE <value> [FLUSH|APPEND|REPLACE]",
+    "    Add the libraries of a value from DUMP: instead of all others, only if they are new, or in place of those of their names.",
     "STATS",
     "    Which function is running, and what can run one.",
     "HELP",
     "    Print this help.",
 ];
 
+fn fcall(context: &mut Context, arguments: &[&[u8]], is_read_only: bool) -> Outcome {
+    scripting::announce(context, arguments);
+    let name = arguments[1];
+    let machine = context.server.scripts.machine(context.keyspace)?;
+    let flags = machine.function(name).map(|(_, function)| function.flags).ok_or(Failure::fixed("ERR Function not found"))?;
+    let split = scripting::split(arguments, Failure::fixed("ERR Bad number of keys provided"))?;
+    scripting::run(context, arguments, split, &Program::Function(name), Some(flags), is_read_only)
+}
+
 fn function(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     dispatch(context, arguments, FUNCTION)
 }
 
-fn delete(_: &mut Context, _: &[&[u8]]) -> Outcome {
-    Err(Failure::fixed("ERR Library not found"))
+/// Logs a request that has changed the libraries.
+fn note(context: &mut Context, request: &[&[u8]]) {
+    context.server.scripts.count();
+    context.server.append.put(context.session.db, request);
+}
+
+fn load(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (code, options) = arguments.split_last().ok_or(Failure::fixed("ERR Function code is missing"))?;
+    let options = options.get(2..).unwrap_or_default();
+    if let Some(option) = options.iter().find(|option| !is(option, "replace")) {
+        return Err(Failure::new([b"ERR Unknown option given: ", *option].concat()));
+    }
+    let name = scripting::load_library(context, code, !options.is_empty())?;
+    context.keyspace.put_library(&name, code);
+    note(context, arguments);
+    context.reply.bulk(&name);
+    Ok(())
+}
+
+fn delete(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let name = arguments[2];
+    if !context.server.scripts.machine(context.keyspace)?.delete_library(name) {
+        return Err(Failure::fixed("ERR Library not found"));
+    }
+    context.keyspace.remove_library(name);
+    note(context, arguments);
+    context.reply.ok();
+    Ok(())
 }
 
 fn flush(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments {
         [_, _] => {}
         [_, _, word] if is(word, "sync") || is(word, "async") => {}
-        _ => return Err(Failure::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        [_, _, _] => return Err(Failure::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+        _ => return Err(wrong_form(arguments)),
     }
+    context.server.scripts.machine(context.keyspace)?.flush_libraries();
+    context.keyspace.clear_libraries()?;
+    note(context, arguments);
     context.reply.ok();
     Ok(())
 }
 
-fn kill(_: &mut Context, _: &[&[u8]]) -> Outcome {
-    Err(Failure::fixed("NOTBUSY No scripts in execution right now."))
+fn kill(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.server.scripts.kill(false)?;
+    context.reply.ok();
+    Ok(())
 }
 
 fn list(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let (mut pattern, mut with_code) = (None, false);
     let mut rest = Rest::new(&arguments[2..]);
     while let Some(word) = rest.next() {
         match () {
-            () if is(word, "withcode") => {}
-            () if is(word, "libraryname") => {
-                rest.next().ok_or(Failure::fixed("ERR library name argument was not given"))?;
+            () if is(word, "withcode") && !with_code => with_code = true,
+            () if is(word, "libraryname") && pattern.is_none() => {
+                let name = rest.next().ok_or(Failure::fixed("ERR library name argument was not given"))?;
+                pattern = Some(name.to_ascii_lowercase());
             }
             () => return Err(Failure::new([b"ERR Unknown argument ", word].concat())),
         }
     }
-    context.reply.array(0);
+    let is_meant = |library: &&Library| pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, &library.name.to_ascii_lowercase()));
+    let machine = context.server.scripts.machine(context.keyspace)?;
+    let libraries: Vec<&Library> = machine.libraries().filter(is_meant).collect();
+    context.reply.array(libraries.len());
+    libraries.into_iter().for_each(|library| describe(&mut context.reply, library, with_code));
     Ok(())
 }
 
-fn load(_: &mut Context, _: &[&[u8]]) -> Outcome {
-    Err(Failure::fixed("ERR functions are not supported: there is nothing here that could run one"))
+fn describe(reply: &mut Writer, library: &Library, with_code: bool) {
+    reply.map(if with_code { 4 } else { 3 });
+    reply.bulk(b"library_name");
+    reply.bulk(&library.name);
+    reply.bulk(b"engine");
+    reply.bulk(b"LUA");
+    reply.bulk(b"functions");
+    reply.array(library.functions.len());
+    for function in &library.functions {
+        reply.map(3);
+        reply.bulk(b"name");
+        reply.bulk(&function.name);
+        reply.bulk(b"description");
+        reply.bulk_or_null(function.description.as_deref());
+        reply.bulk(b"flags");
+        reply.set(function.flags.names().count());
+        function.flags.names().for_each(|flag| reply.simple(flag));
+    }
+    if with_code {
+        reply.bulk(b"library_code");
+        reply.bulk(&library.code);
+    }
 }
 
 fn stats(context: &mut Context, _: &[&[u8]]) -> Outcome {
-    context.reply.map(2);
-    context.reply.bulk(b"running_script");
-    context.reply.null();
-    context.reply.bulk(b"engines");
-    context.reply.map(0);
+    let scripts = &context.server.scripts;
+    if scripts.runs_eval() {
+        return Err(scripts.busy());
+    }
+    let (figures, now) = (scripts.figures(), context.server.monotonic_ns());
+    let reply = &mut context.reply;
+    reply.map(2);
+    reply.bulk(b"running_script");
+    match scripts.late(now) {
+        None => reply.null(),
+        Some(((name, request), ms)) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(name);
+            reply.bulk(b"command");
+            reply.array(request.len());
+            request.iter().for_each(|argument| reply.bulk(argument));
+            reply.bulk(b"duration_ms");
+            reply.integer(i64::try_from(ms).unwrap_or(i64::MAX));
+        }
+    }
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    reply.bulk(b"libraries_count");
+    reply.count(figures.libraries);
+    reply.bulk(b"functions_count");
+    reply.count(figures.functions);
     Ok(())
+}
+
+fn dump(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    let mut out = Output::new(Vec::new());
+    let failed = |error: std::io::Error| Failure::new(format!("ERR {error}"));
+    for library in context.server.scripts.machine(context.keyspace)?.libraries() {
+        out.function(&library.code).map_err(failed)?;
+    }
+    context.reply.bulk(&out.end_of_value(Version::Ten).map_err(failed)?);
+    Ok(())
+}
+
+/// How libraries are restored beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    Flush,
+    Append,
+    Replace,
+}
+
+fn policy(arguments: &[&[u8]]) -> Result<Policy, Failure> {
+    const WRONG: Failure = Failure::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
+    match arguments {
+        [_, _, _] => Ok(Policy::Append),
+        [_, _, _, word] if is(word, "flush") => Ok(Policy::Flush),
+        [_, _, _, word] if is(word, "append") => Ok(Policy::Append),
+        [_, _, _, word] if is(word, "replace") => Ok(Policy::Replace),
+        [_, _, _, _] => Err(WRONG),
+        _ => Err(wrong_form(arguments)),
+    }
+}
+
+fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let policy = policy(arguments)?;
+    let (value, _) = open_value(arguments[2]).ok_or(Failure::fixed("ERR DUMP payload version or checksum are wrong"))?;
+    // All of them load, and fit each other, before one of them is here.
+    let mut staged = scripting::new_machine(context.server.configuration.compatible);
+    for code in codes(value)? {
+        scripting::load(context.server, &mut staged, &code, false)?;
+    }
+    let staged: Vec<Library> = staged.libraries().cloned().collect();
+    let machine = context.server.scripts.machine(context.keyspace)?;
+    if policy != Policy::Flush {
+        for library in &staged {
+            if policy == Policy::Append && machine.libraries().any(|other| other.name == library.name) {
+                return Err(Failure::new([b"ERR Library ", &library.name[..], b" already exists"].concat()));
+            }
+        }
+        let goes = |name: &[u8]| staged.iter().any(|library| library.name == name);
+        for function in staged.iter().flat_map(|library| &library.functions) {
+            if machine.function(&function.name).is_some_and(|(other, _)| !goes(&other.name)) {
+                return Err(Failure::new([b"ERR Function ", &function.name[..], b" already exists"].concat()));
+            }
+        }
+    }
+    if policy == Policy::Flush {
+        machine.flush_libraries();
+        context.keyspace.clear_libraries()?;
+    }
+    for library in &staged {
+        machine.delete_library(&library.name);
+    }
+    for library in &staged {
+        scripting::load_library(context, &library.code, true)?;
+        context.keyspace.put_library(&library.name, &library.code);
+    }
+    note(context, arguments);
+    context.reply.ok();
+    Ok(())
+}
+
+/// Codes of the libraries in the value of a dump.
+fn codes(value: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    match rdb::functions(value) {
+        Ok(Some(codes)) => Ok(codes),
+        Ok(None) => Err(Failure::fixed("ERR given type is not a function")),
+        Err(_) => Err(Failure::fixed("ERR Failed loading library payload")),
+    }
 }

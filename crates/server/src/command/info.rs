@@ -103,6 +103,7 @@ fn human(bytes: u64) -> String {
 /// `used_memory` is the memory for data, which `maxmemory` bounds; the rest of the process shows only in `used_memory_rss`.
 fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     let held = context.keyspace.memory();
+    let scripts = context.server.scripts.figures();
     let used = held.used();
     let (resident, peak, machine) = (system::resident_bytes(), system::resident_peak_bytes(), system::memory_bytes());
     for (name, bytes) in [
@@ -110,9 +111,9 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
         ("used_memory_rss", resident),
         ("used_memory_peak", peak),
         ("total_system_memory", machine),
-        ("used_memory_lua", 0),
-        ("used_memory_vm_total", 0),
-        ("used_memory_scripts", 0),
+        ("used_memory_lua", scripts.machine as u64),
+        ("used_memory_vm_total", scripts.machine as u64),
+        ("used_memory_scripts", (scripts.script_bytes + scripts.library_bytes) as u64),
         ("maxmemory", context.server.configuration.memory),
     ] {
         write!(out, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
@@ -124,12 +125,16 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "hot_key_misses:{}\r\n", held.hot_counts.misses)?;
     write!(out, "used_memory_peak_perc:{:.2}%\r\nused_memory_overhead:0\r\nused_memory_startup:0\r\n", part(resident, peak) * 100.0)?;
     write!(out, "used_memory_dataset:{used}\r\nused_memory_dataset_perc:{:.2}%\r\n", part(used, resident) * 100.0)?;
-    write!(out, "number_of_cached_scripts:0\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n")?;
+    write!(out, "number_of_cached_scripts:{}\r\nnumber_of_functions:{}\r\n", scripts.scripts, scripts.functions)?;
+    write!(out, "number_of_libraries:{}\r\n", scripts.libraries)?;
+    // One machine runs scripts and functions.
+    write!(out, "used_memory_scripts_eval:{}\r\nused_memory_functions:{}\r\n", scripts.script_bytes, scripts.library_bytes)?;
+    write!(out, "used_memory_vm_eval:{}\r\n", scripts.machine)?;
     write!(out, "maxmemory_policy:{}\r\nmem_fragmentation_ratio:{:.2}\r\n", context.server.configuration.policy(), part(resident, used))?;
     write!(out, "mem_fragmentation_bytes:{}\r\nmem_not_counted_for_evict:0\r\n", resident.saturating_sub(used))?;
     write!(out, "mem_clients_normal:{}\r\n", clients_memory(context))?;
     none(out, "mem_replication_backlog mem_clients_slaves mem_aof_buffer")?;
-    none(out, "mem_cluster_links mem_total_replication_buffers used_memory_functions used_memory_scripts_eval used_memory_vm_eval")?;
+    none(out, "mem_cluster_links mem_total_replication_buffers")?;
     none(out, "used_memory_vm_functions")?;
     write!(out, "mem_allocator:libc\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n")
 }

@@ -81,6 +81,7 @@ fn stats(context: &mut Context) {
     let stats = context.keyspace.db().stats();
     let keys: u64 = (0..crate::keyspace::DATABASES).map(|db| context.keyspace.size(db)).sum();
     let held = context.keyspace.memory();
+    let scripts = context.server.scripts.figures();
     let (resident, peak) = (system::resident_bytes(), system::resident_peak_bytes());
     let integers = [
         ("peak.allocated", peak),
@@ -90,8 +91,8 @@ fn stats(context: &mut Context) {
         ("clients.slaves", 0),
         ("cluster.links", 0),
         ("aof.buffer", 0),
-        ("lua.caches", 0),
-        ("functions.caches", 0),
+        ("lua.caches", scripts.script_bytes as u64),
+        ("functions.caches", scripts.library_bytes as u64),
         ("memtables.bytes", held.memtables),
         ("cache.bytes", held.cache),
         ("hot.bytes", held.hot),

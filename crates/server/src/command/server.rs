@@ -96,6 +96,8 @@ pub struct Server {
     pub saving: super::Saving,
     /// Values on their way to other servers.
     pub transfers: super::Transfers,
+    /// Scripts and functions.
+    pub scripts: super::Scripts,
     /// The AOF, if there is one.
     pub append: AppendLog,
     /// When the server started, unix milliseconds.

@@ -3,9 +3,12 @@
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
 use super::steps::{self, Steps};
-use super::table::{FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
+use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
 use super::units::Unit;
-use super::{Context, Failure, Server, clients, effects, events, slowlog, strings, tracking, units, unknown_subcommand, wrong_arity};
+use super::{
+    Alone, Context, Failure, Group, Late, Server, clients, effects, events, slowlog, strings, tracking, units, unknown_subcommand,
+    wrong_arity,
+};
 use crate::keyspace::{self, Keyspace, StringReader, Upload};
 use crate::persist::LongDump;
 use crate::resp::{Protocol, Writer};
@@ -87,8 +90,12 @@ pub struct Session {
     pub(super) caching: bool,
     /// Number of commands whose keys were remembered, as the client tracks keys.
     pub(super) reads: u64,
-    /// Whether the commands of a transaction are running.
+    /// Whether the commands of a transaction or of a script are running.
     pub(super) is_in_exec: bool,
+    /// Whether the session is that of a script.
+    pub(super) is_script: bool,
+    /// Whether effects are kept out of the AOF, at the wish of a script.
+    pub(super) is_unlogged: bool,
     /// The wait that the command that has just run asks for.
     pub(super) asks: Option<Wait>,
     /// The blocked request.
@@ -148,12 +155,36 @@ pub enum Ended {
     Closes,
     /// The engine failed: drop the event-loop iteration.
     EngineFailed,
+    /// Nothing was done: commit what was written before, and run the request then. It may run a script, whose writes are committed alone.
+    CommitsFirst,
 }
 
 impl Session {
     /// A client that has just connected.
     pub fn new(id: u64, server: &Server) -> Self {
         Session { id, user: DEFAULT, is_authenticated: server.users.is_open(), ..Session::default() }
+    }
+
+    /// The session of a script that a client runs.
+    pub(super) fn of_script(caller: &Session) -> Self {
+        Session {
+            id: caller.id,
+            user: caller.user,
+            db: caller.db,
+            is_authenticated: true,
+            is_in_exec: true,
+            is_script: true,
+            caching: caller.caching,
+            ..Session::default()
+        }
+    }
+
+    /// Whether a request of the client would run a script now, or might.
+    fn would_run_script(&self, unit: &Unit) -> bool {
+        match &self.multi {
+            None => unit.runs_scripts(),
+            Some(multi) => unit.command.name == "exec" && multi.commands.iter().any(|queued| units::get(queued.number).runs_scripts()),
+        }
     }
 
     /// Whether a transaction is open.
@@ -221,7 +252,7 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
 }
 
 /// Finds the command or subcommand that a request names.
-fn identify(server: &Server, arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
+pub(super) fn identify(server: &Server, arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
     let found = arguments.first().and_then(|name| server.configuration.renames.find(name));
     let (number, command) = found.ok_or_else(|| unknown_command(arguments))?;
     if arguments.get(1).is_some_and(|word| !command.knows(word)) {
@@ -249,6 +280,9 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     }
     if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
         return Err(not_with_messages(unit));
+    }
+    if unit.flags & ALLOW_BUSY == 0 && server.scripts.is_busy() {
+        return Err(server.scripts.busy());
     }
     Ok(())
 }
@@ -285,6 +319,18 @@ fn not_with_messages(unit: &Unit) -> Failure {
 
 /// Runs a request and appends the reply to `out`. The writes belong to the keyspace's event-loop iteration, which the caller commits.
 pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, arguments: &[&[u8]], out: &mut Vec<u8>) -> Ended {
+    execute_in(&mut Alone, keyspace, server, session, arguments, out)
+}
+
+/// Like [`execute`], within a network that serves others while a late script runs.
+pub fn execute_in(
+    late: &mut dyn Late,
+    keyspace: &mut Keyspace,
+    server: &mut Server,
+    session: &mut Session,
+    arguments: &[&[u8]],
+    out: &mut Vec<u8>,
+) -> Ended {
     let start = out.len();
     server.statistics.commands += 1;
     let mut confirms = false;
@@ -294,6 +340,10 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
         Err(failure) => reject(server, session, None, &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
             Err(failure) => reject(server, session, Some(number), &failure, out),
+            Ok(()) if session.would_run_script(unit) && late.commits_first() && !keyspace.is_committed() => {
+                server.statistics.commands -= 1;
+                return Ended::CommitsFirst;
+            }
             Ok(()) => {
                 session.last_command = unit.command.name;
                 session.last_subcommand = unit.command.subcommand(arguments);
@@ -306,7 +356,7 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
                     _ => {
                         confirms = unit.command.name.ends_with("subscribe");
                         let reply = Writer::new(out, session.protocol);
-                        call(&mut Context { keyspace, server, session, reply }, number, arguments)
+                        call(&mut Context { keyspace, server, session, late, reply }, number, arguments)
                     }
                 }
             }
@@ -360,7 +410,8 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.server.append.is_on() {
         let noted = effects::note(context, unit.command, arguments, result.is_err());
         result = result.and(noted);
-        if !context.session.is_in_exec {
+        // What a script has written so far is not the whole request, whoever else is served.
+        if !context.session.is_in_exec && !context.server.scripts.is_running() {
             context.server.append.end_request();
         }
     }
@@ -370,10 +421,10 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if notifies {
         events::tell(context, unit.command, arguments);
     }
-    if context.server.hub.has_monitors() {
+    if context.server.hub.has_monitors() && !unit.runs_scripts() {
         clients::tell(context, unit, arguments);
     }
-    if unit.flags & READ != 0 {
+    if unit.flags & READ != 0 && unit.command.group != Group::Scripting {
         let statistics = &mut context.server.statistics;
         statistics.hits += context.keyspace.lookups().hits - lookups.hits;
         statistics.misses += context.keyspace.lookups().misses - lookups.misses;
@@ -399,8 +450,10 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
 pub(super) fn refused(context: &mut Context, failure: &Failure) {
     let text = failure.text();
     context.reply.error(&text);
-    context.server.statistics.errors += 1;
-    context.server.records.usage.error(&text);
+    if !matches!(failure, Failure::Counted(_)) {
+        context.server.statistics.errors += 1;
+        context.server.records.usage.error(&text);
+    }
 }
 
 /// Adds a finished command to the statistics, and to the slow log if it took long. `others`: time spent waiting until
@@ -415,8 +468,8 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
-    // The commands inside `EXEC` are noted one by one.
-    if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {
+    // The commands inside `EXEC` are noted one by one, those inside a script with it.
+    if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" && !context.session.is_script {
         let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
         let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);
         server.records.slowlog.add((now / 1000, micros), kept, (client, context.session.name.clone()), most);

@@ -15,7 +15,7 @@
 use super::acl::Request;
 use super::session::{Replies, call, check_append_log, refused};
 use super::table::WRITE;
-use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_expired, units};
+use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_expired, units};
 use crate::append::{AppendLog, PARTS};
 use crate::bits::{self, Operation};
 use crate::keyspace::{self, DATABASES, Keyspace, StringReader, Trace, Upload};
@@ -370,7 +370,7 @@ fn run_again(
     };
     let writes = about.unit.flags & WRITE != 0;
     let allowed = allowed.and_then(|()| if writes { check_append_log(server) } else { Ok(()) });
-    let mut context = Context { keyspace, server, session, reply };
+    let mut context = Context { keyspace, server, session, late: &mut Alone, reply };
     let ended = match allowed {
         Ok(()) => call(&mut context, number, &arguments),
         Err(failure) => {

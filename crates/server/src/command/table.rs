@@ -7,7 +7,7 @@ use super::{clients, durability, pops, pubsub};
 use super::{
     connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
 };
-use super::{dumps, functions, migrate, saving};
+use super::{dumps, functions, migrate, saving, scripts};
 use super::{streams, streams_groups, streams_info, streams_read, streams_references};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -129,6 +129,13 @@ pub(super) const PUBSUB: u32 = 1 << 21;
 /// May concern other servers, so `CLIENT PAUSE WRITE` delays it.
 pub(super) const MAY_REPLICATE: u32 = 1 << 22;
 
+/// Monitors are told before it runs, rather than after.
+pub(super) const SKIP_MONITOR: u32 = 1 << 23;
+/// May be called without keys, although it takes some.
+pub(super) const NO_MANDATORY_KEYS: u32 = 1 << 24;
+/// Allowed while a late script runs.
+pub(super) const ALLOW_BUSY: u32 = 1 << 25;
+
 /// Names of the flags, as `COMMAND` shows them.
 const FLAG_NAMES: &[(u32, &str)] = &[
     (WRITE, "write"),
@@ -138,14 +145,16 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (NOSCRIPT, "noscript"),
     (LOADING, "loading"),
     (STALE, "stale"),
+    (SKIP_MONITOR, "skip_monitor"),
     (ASKING, "asking"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
     (NO_MULTI, "no_multi"),
+    (NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (MOVABLE, "movablekeys"),
     (BLOCKING, "blocking"),
     (PUBSUB, "pubsub"),
-    (MAY_REPLICATE, "may_replicate"),
+    (ALLOW_BUSY, "allow_busy"),
 ];
 
 /// A function that runs a command; the first argument is the command's name.
@@ -226,6 +235,11 @@ impl Command {
         self.has(ADMIN) && !self.has(WRITE) || self.name == "migrate"
     }
 
+    /// Whether the command runs scripts or functions.
+    pub fn runs_scripts(&self) -> bool {
+        self.has(SKIP_MONITOR)
+    }
+
     /// The subcommand of a request; empty: the command has none.
     pub fn subcommand(&self, arguments: &[&[u8]]) -> &'static str {
         let Some(word) = arguments.get(1).filter(|_| !self.subcommands.is_empty()) else { return "" };
@@ -298,6 +312,7 @@ pub const TABLE: &[&[Command]] = &[
     dumps::COMMANDS,
     migrate::COMMANDS,
     saving::COMMANDS,
+    scripts::COMMANDS,
     functions::COMMANDS,
 ];
 

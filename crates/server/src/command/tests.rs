@@ -241,7 +241,7 @@ fn debugging_is_allowed_by_the_configuration_alone() {
 }
 
 #[test]
-fn there_are_no_functions() {
+fn functions_are_asked_for_where_there_are_none() {
     script(&[
         ("FUNCTION FLUSH", "+OK|"),
         ("FUNCTION FLUSH async", "+OK|"),
@@ -250,12 +250,12 @@ fn there_are_no_functions() {
         ("FUNCTION LIST WITHCODE LIBRARYNAME x", "*0|"),
         ("FUNCTION LIST LIBRARYNAME", "-ERR library name argument was not given|"),
         ("FUNCTION LIST x", "-ERR Unknown argument x|"),
-        ("FUNCTION STATS", "*4|$14|running_script|$-1|$7|engines|*0|"),
+        ("FUNCTION STATS", "*4|$14|running_script|$-1|$7|engines|*2|$3|LUA|*4|$15|libraries_count|:0|$15|functions_count|:0|"),
         ("FUNCTION DELETE x", "-ERR Library not found|"),
         ("FUNCTION KILL", "-NOTBUSY No scripts in execution right now.|"),
-        ("FUNCTION LOAD x", "-ERR functions are not supported: there is nothing here that could run one|"),
+        ("FUNCTION LOAD x", "-ERR Missing library metadata|"),
         ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command|"),
-        ("FUNCTION DUMP", "-ERR unknown subcommand 'DUMP'. Try FUNCTION HELP.|"),
+        ("FCALL x 0", "-ERR Function not found|"),
         // A fixed parameter may be set to its one value.
         ("CONFIG SET activedefrag no", "+OK|"),
         (

@@ -3,11 +3,11 @@
 use super::acl::{Refused, Request};
 use super::blocking;
 use super::session::{self, Multi, Queued, call};
-use super::table::{FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE, WRITE};
+use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE, WRITE};
 use super::{Command, Context, Ended, Failure, Group, Outcome, units};
 
 const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {
-    Command::new(Group::Transactions, name, arity, run).flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE)
+    Command::new(Group::Transactions, name, arity, run).flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE | ALLOW_BUSY)
 }
 
 /// The commands of this file.
@@ -19,7 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Run the commands of a transaction", "that of the commands"),
     transaction("multi", 1, multi).since("1.2.0").says("Begin a transaction", "O(1)"),
     transaction("unwatch", 1, unwatch)
-        .flags(FAST | LOADING | NOSCRIPT | STALE)
+        .flags(FAST | LOADING | NOSCRIPT | STALE | ALLOW_BUSY)
         .since("2.2.0")
         .says("Forget all watched keys", "O(n), n being the number of keys"),
     transaction("watch", -2, watch)

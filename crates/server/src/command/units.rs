@@ -4,7 +4,9 @@
 //! properties are in this file.
 
 use super::keyspecs::{self, KeySpec};
-use super::table::{ADMIN, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, LOADING, NOSCRIPT, PUBSUB, READ, STALE, TABLE, WRITE};
+use super::table::{
+    ADMIN, ALLOW_BUSY, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, LOADING, NOSCRIPT, PUBSUB, READ, SKIP_MONITOR, STALE, TABLE, WRITE,
+};
 use super::{Group, table};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -166,12 +168,14 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
         "function",
         &[
             ("delete", 3, WRITE | NOSCRIPT, "7.0.0"),
+            ("dump", 2, NOSCRIPT, "7.0.0"),
             ("flush", -2, WRITE | NOSCRIPT, "7.0.0"),
             ("help", 2, HELP, "7.0.0"),
-            ("kill", 2, NOSCRIPT, "7.0.0"),
+            ("kill", 2, NOSCRIPT | ALLOW_BUSY, "7.0.0"),
             ("list", -2, NOSCRIPT, "7.0.0"),
             ("load", -3, WRITE | DENYOOM | NOSCRIPT, "7.0.0"),
-            ("stats", 2, NOSCRIPT, "7.0.0"),
+            ("restore", -3, WRITE | DENYOOM | NOSCRIPT, "7.0.0"),
+            ("stats", 2, NOSCRIPT | ALLOW_BUSY, "7.0.0"),
         ],
     ),
     (
@@ -229,6 +233,17 @@ const SUBCOMMANDS: &[(&str, &[Sub])] = &[
         ],
     ),
     (
+        "script",
+        &[
+            ("debug", 3, NOSCRIPT, "3.2.0"),
+            ("exists", -3, NOSCRIPT, "2.6.0"),
+            ("flush", -2, NOSCRIPT, "2.6.0"),
+            ("help", 2, HELP, "5.0.0"),
+            ("kill", 2, NOSCRIPT | ALLOW_BUSY, "2.6.0"),
+            ("load", 3, NOSCRIPT | STALE, "2.6.0"),
+        ],
+    ),
+    (
         "slowlog",
         &[
             ("get", -2, ADMIN | HELP, "2.2.12"),
@@ -275,6 +290,11 @@ impl Unit {
     /// Whether this number of arguments, the name included, is right.
     pub fn takes(&self, arguments: usize) -> bool {
         table::takes(self.arity, arguments)
+    }
+
+    /// Whether the unit is a command that runs scripts or functions.
+    pub fn runs_scripts(&self) -> bool {
+        self.flags & SKIP_MONITOR != 0
     }
 
     /// The names of the categories, each with an `@`.

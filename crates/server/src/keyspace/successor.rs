@@ -77,7 +77,7 @@ impl Keyspace {
         Ok(next)
     }
 
-    /// Replaces all keys by a whole successor, durably. A log beside the engine's is not told of it.
+    /// Replaces all keys and libraries by a whole successor, durably. A log beside the engine's is not told of it.
     ///
     /// # Errors
     /// Errors of the engine; a start finds all of the old keys and an unfinished successor, or all of the new ones.
@@ -92,6 +92,10 @@ impl Keyspace {
         self.turn.clear(Room::Keys, old.entries());
         self.turn.clear(Room::Keys, old.deadlines());
         self.clear_elements();
+        self.clear_libraries()?;
+        for (name, code) in self.take_next_libraries()? {
+            self.put_library(&name, &code);
+        }
         self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
         self.counters = counters;
         self.put_counters();
@@ -135,6 +139,7 @@ impl Keyspace {
         self.turn.clear(Room::Keys, places.deadlines());
         self.turn.clear(Room::Elements, layout::elements_of(&left.ids));
         self.all_deleted = true;
+        self.take_next_libraries()?;
         self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
         // No id is used again.
         self.counters.ids = self.counters.ids.max(left.counters.ids);

@@ -67,6 +67,11 @@ impl Keyspace {
         self.unsynced.needs = self.unsynced.needs.max(self.position());
     }
 
+    /// Notes that the request needs a commit.
+    pub fn need_commit(&mut self, commit: u64) {
+        self.unsynced.needs = self.unsynced.needs.max(commit);
+    }
+
     /// The number that the turn's commit will have.
     fn next_commit(&self) -> u64 {
         self.committed() + 1

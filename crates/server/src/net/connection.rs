@@ -8,7 +8,7 @@
 
 use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
-use crate::command::{Buffers, Ended, Fsync, Post, Reason, Server, Session, end_steps, execute, give_up, resume, work};
+use crate::command::{Buffers, Ended, Fsync, Late, Post, Reason, Server, Session, end_steps, execute_in, give_up, resume, work};
 use crate::keyspace::{EXPECTED_MAX, Keyspace, LONG, LONGEST_STRING, Upload};
 use crate::log::Level;
 use crate::resp::{Coming, Limits, Parser, REPLIES_MAX, Writer};
@@ -120,6 +120,8 @@ pub(super) enum Handled {
     All,
     /// Before the next request, work for other clients has to be done, or the turn is so long that it has to be committed.
     Others,
+    /// The turn has to be committed before the next request.
+    Commit,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
 }
@@ -237,10 +239,15 @@ impl Connection {
     }
 
     /// Handles the complete requests, and begins none once the server's clock has reached `until`, nanoseconds.
-    pub fn handle(&mut self, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Handled {
+    pub fn handle(&mut self, late: &mut dyn Late, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Handled {
         self.has_waiting = false;
         server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
+            if server.scripts.is_running() && self.has_begun() {
+                // Its writes are not the script's.
+                self.has_waiting = true;
+                break;
+            }
             let is_over = server.last_ended() >= until;
             // Work in steps also goes on for a client that does not read: others may wait for its end.
             if self.session.is_in_steps() && !is_over {
@@ -271,7 +278,11 @@ impl Connection {
                     self.has_waiting = true;
                 }
                 Ok(Some(used)) => {
-                    let ended = self.run(keyspace, server);
+                    let ended = self.run(late, keyspace, server);
+                    if ended == Ended::CommitsFirst {
+                        self.has_waiting = true;
+                        return Handled::Commit;
+                    }
                     self.parser.next_request();
                     self.taken += used;
                     self.is_ending |= ended == Ended::Closes;
@@ -299,6 +310,9 @@ impl Connection {
 
     /// Gives the keyspace the bytes of a long value that have arrived, if the incoming request has one; false: there are none.
     fn takes_upload(&mut self, keyspace: &mut Keyspace, server: &Server) -> bool {
+        if server.scripts.is_running() {
+            return false;
+        }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
         if self.upload.is_none()
             && let Some((number, length)) = self.parser.incoming()
@@ -320,6 +334,11 @@ impl Connection {
         keyspace.upload(upload, waiting.get(come.clone()).unwrap_or_default());
         self.input.drain(self.taken + come.start..self.taken + come.end);
         true
+    }
+
+    /// Whether a request is half done: worked on in steps, or its value in the keyspace.
+    pub fn has_begun(&self) -> bool {
+        self.session.is_in_steps() || self.upload.is_some()
     }
 
     /// Does a share of the work on a request that is done in steps; `None`: the next request may run.
@@ -375,12 +394,18 @@ impl Connection {
 
     /// Whether the complete request has to wait until a pause is over, or until the engine can take more.
     fn has_to_wait(&self, keyspace: &Keyspace, server: &Server) -> bool {
-        if !server.is_short_of_room && server.pause.is_over(keyspace.now()) {
+        if !server.is_short_of_room && server.pause.is_over(keyspace.now()) || server.scripts.is_busy() {
             return false;
         }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
         let command = self.parser.arguments(waiting).next().and_then(|name| server.command(name));
         command.is_some_and(|command| {
+            if command.runs_scripts() && !server.pause.is_of_all(keyspace.now()) {
+                let arguments: Vec<&[u8]> = self.parser.arguments(waiting).take(2).collect();
+                if server.scripts.declares_no_writes(command.name, &arguments) {
+                    return false;
+                }
+            }
             let waits_for_room = server.is_short_of_room && self.session.would_write(command);
             waits_for_room || server.pause.concerns(&self.session, command, keyspace.now())
         })
@@ -464,7 +489,7 @@ impl Connection {
     }
 
     /// Runs the complete request.
-    fn run(&mut self, keyspace: &mut Keyspace, server: &mut Server) -> Ended {
+    fn run(&mut self, late: &mut dyn Late, keyspace: &mut Keyspace, server: &mut Server) -> Ended {
         if self.parser.is_empty() {
             return Ended::Open;
         }
@@ -489,7 +514,7 @@ impl Connection {
         keyspace.take_needs();
         self.session.uploaded = self.upload.take();
         self.session.is_uploaded = self.session.uploaded.is_some();
-        let ended = execute(keyspace, server, &mut self.session, arguments, &mut self.output);
+        let ended = execute_in(late, keyspace, server, &mut self.session, arguments, &mut self.output);
         if !self.session.is_in_steps() {
             end_steps(keyspace, server, &mut self.session);
         }

@@ -31,6 +31,11 @@ impl Connections {
         self.0.insert(id, Some(connection));
     }
 
+    /// Whether a connection is taken out.
+    pub fn is_out(&self, id: u64) -> bool {
+        self.0.get(&id).is_some_and(Option::is_none)
+    }
+
     pub fn remove(&mut self, id: u64) -> Option<Box<Connection>> {
         self.0.remove(&id)?
     }

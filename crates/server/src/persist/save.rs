@@ -215,11 +215,18 @@ impl LongDump {
     }
 }
 
-/// Writes all keys whose deadline has not passed; returns their number. Deadlines of fields need version 12 at least.
+/// Writes all libraries of functions, and all keys whose deadline has not passed; returns the number of keys. Libraries need version 10 at
+/// least, deadlines of fields version 12.
 fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, Error> {
     let keyspace = image.keyspace();
+    let libraries = keyspace.libraries()?;
     let has_field_deadlines = (0..DATABASES).any(|db| keyspace.expiring(db) > 0);
-    let version = if has_field_deadlines { contents.version.max(Version::Twelve) } else { contents.version };
+    let needed = match () {
+        () if has_field_deadlines => Version::Twelve,
+        () if !libraries.is_empty() => Version::Ten,
+        () => Version::Nine,
+    };
+    let version = contents.version.max(needed);
     out.head(version)?;
     out.aux("sinterdb-ver", env!("CARGO_PKG_VERSION"))?;
     out.aux("redis-bits", "64")?;
@@ -227,6 +234,7 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
     if contents.is_base {
         out.aux("aof-base", "1")?;
     }
+    libraries.iter().try_for_each(|(_, code)| out.function(code))?;
     let mut keys = 0;
     for db in (0..DATABASES).filter(|db| keyspace.size(*db) > 0) {
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;

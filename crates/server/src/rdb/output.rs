@@ -74,6 +74,12 @@ impl<W: Write> Output<W> {
         self.length(deadlines)
     }
 
+    /// Writes a library of functions.
+    pub fn function(&mut self, code: &[u8]) -> io::Result<()> {
+        self.bytes(&[opcode::FUNCTION])?;
+        self.string(code)
+    }
+
     /// Writes the head of a key, before its value: its deadline (unix milliseconds), type and name.
     pub fn key(&mut self, kind: u8, name: &[u8], deadline: Option<u64>) -> io::Result<()> {
         if let Some(deadline) = deadline {

@@ -41,8 +41,10 @@ pub enum Record {
     Database(u64),
     /// Number of keys of the database, and of those with a deadline. A hint, not a fact.
     Sizes(u64, u64),
-    /// A library of functions, which was skipped.
-    Function,
+    /// The code of a library of functions.
+    Function(Vec<u8>),
+    /// A function of a pre-release of Redis 7.0, which was skipped.
+    EarlyFunction,
     /// Data of a module outside of keys, which were skipped.
     Module(String),
     /// A key. [`Reader::value`] reads its value; without that, the value is skipped.
@@ -150,8 +152,9 @@ impl<R: Read> Reader<R> {
                     }
                 }
                 opcode::FUNCTION => {
-                    self.input.skip_string()?;
-                    return Ok(Record::Function);
+                    let mut code = Vec::new();
+                    self.input.string(&mut code)?;
+                    return Ok(Record::Function(code));
                 }
                 opcode::FUNCTION_EARLY => return self.early_function(),
                 opcode::MODULE_AUX => return self.module(),
@@ -177,7 +180,7 @@ impl<R: Read> Reader<R> {
             self.input.skip_string()?;
         }
         self.input.skip_string()?;
-        Ok(Record::Function)
+        Ok(Record::EarlyFunction)
     }
 
     /// Reads data of a module: values that say what they are, up to an end mark.
@@ -216,6 +219,24 @@ impl<R: Read + Seek> Reader<R> {
         self.input.return_to(mark)?;
         skip_value(&mut self.input, of)
     }
+}
+
+/// Reads the codes of libraries of functions in a value of `FUNCTION DUMP`; `None`: something else is in it.
+///
+/// # Errors
+/// The value is damaged.
+pub fn functions(value: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+    let mut input = Input::new(value);
+    let mut all = Vec::new();
+    while input.position() < value.len() as u64 {
+        if input.byte()? != opcode::FUNCTION {
+            return Ok(None);
+        }
+        let mut code = Vec::new();
+        input.string(&mut code)?;
+        all.push(code);
+    }
+    Ok(Some(all))
 }
 
 /// Reads a deadline in milliseconds; -1 is none, and one before 1970 has passed.

@@ -81,8 +81,8 @@ fn records_of_a_file() {
     body.extend([&b"\xfd\x02\0\0\0\x02"[..], &string(b"b"), b"\x02", &string(b"x"), &string(b"y")].concat());
     let expected = [
         format!("{:?}", Record::Aux { name: b"redis-ver".to_vec(), value: b"7.0.15".to_vec() }),
-        "Function".into(),
-        "Function".into(),
+        format!("{:?}", Record::Function(b"#!lua name=x\n".to_vec())),
+        "EarlyFunction".into(),
         "Module(\"AAAAAAAAB\")".into(),
         "Database(3)".into(),
         "Sizes(2, 1)".into(),

@@ -43,6 +43,11 @@ impl<'a> Writer<'a> {
         self.protocol = protocol;
     }
 
+    /// The buffer, to which whole replies may be appended.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
     /// Position in the buffer, for [`Writer::truncate`].
     pub fn position(&self) -> usize {
         self.out.len()

@@ -21,8 +21,6 @@ const EXPIRED_AT_ONCE: usize = 10_000;
 const BEHIND: &str = "there is more behind the end of the RDB file";
 /// Largest number of notes; further ones are counted only.
 const NOTES_MAX: usize = 100_000;
-/// Commands that define functions and scripts, which this server does not have: they are skipped and counted.
-const SKIPPED: &[&str] = &["function", "script"];
 
 /// Results of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,8 +33,10 @@ pub struct Report {
     pub empty: u64,
     /// Commands of logs that were run.
     pub commands: u64,
-    /// Libraries of functions and scripts that were skipped.
+    /// Libraries of functions that exist after the import.
     pub functions: u64,
+    /// Functions of pre-releases of Redis 7.0, which were skipped.
+    pub early_functions: u64,
     /// Records of modules that were skipped.
     pub modules: u64,
     /// File with the incomplete end of the last log, which was left out; first byte and number of bytes of that end.
@@ -139,16 +139,21 @@ impl Found {
         Ok(found)
     }
 
-    /// Loads all files into a keyspace, replacing its keys if `replaces`; else it must be empty. `now`: unix milliseconds.
+    /// Loads all files into a keyspace, replacing its keys and libraries of functions if `replaces`; else it must be empty. `now`: unix
+    /// milliseconds.
     ///
     /// # Errors
-    /// There are keys; a command of a log fails; a collection has a member twice; errors of the engine. The keyspace is then unchanged,
-    /// unless restoring it fails, too: then a start finds the import unfinished.
+    /// There are keys or libraries of functions; a command of a log fails; a collection has a member twice; errors of the engine. The
+    /// keyspace is then unchanged, unless restoring it fails, too: then a start finds the import unfinished.
     pub fn load(self, keyspace: &mut Keyspace, replaces: bool, now: u64) -> Result<Report> {
         keyspace.set_now(now);
         let before: u64 = (0..DATABASES).map(|db| keyspace.size(db)).sum();
         if before > 0 && !replaces {
             return Err(Error::Request(format!("there are {before} keys already")));
+        }
+        let libraries = keyspace.libraries()?.len();
+        if libraries > 0 && !replaces {
+            return Err(Error::Request(format!("there are {libraries} libraries of functions already")));
         }
         let mut next = keyspace.begin_successor()?;
         match self.load_into(&mut next, now) {
@@ -191,7 +196,7 @@ fn look_at_log(path: &Path, source: Source, base: u64) -> Result<End> {
             Next::Command(at, arguments) => {
                 let name = arguments.first().copied().unwrap_or_default();
                 let command = find(name);
-                if command.is_none() && !is_skipped(name) {
+                if command.is_none() {
                     return Err(Error::log(path, at, format!("the command '{}' is not supported", printable(name))));
                 }
                 if command.is_some_and(Command::is_for_admins) {
@@ -205,10 +210,6 @@ fn look_at_log(path: &Path, source: Source, base: u64) -> Result<End> {
             }
         }
     }
-}
-
-fn is_skipped(name: &[u8]) -> bool {
-    SKIPPED.iter().any(|skipped| name.eq_ignore_ascii_case(skipped.as_bytes()))
 }
 
 struct Loader<'k> {
@@ -242,7 +243,7 @@ impl Visitor for Looker<'_> {
     fn other(&mut self, record: &Record) {
         match record {
             Record::Module(_) => self.0.modules += 1,
-            _ => self.0.functions += 1,
+            _ => self.0.early_functions += 1,
         }
     }
 
@@ -267,6 +268,22 @@ impl Visitor for Loader<'_> {
         let is_there = load(self.keyspace, (at.db, &key.name), key.deadline, Pieces::Many, |visit| reader.value(visit))?;
         self.report.empty += u64::from(!is_there);
         Ok(self.commit_some()?)
+    }
+
+    fn function(&mut self, path: &Path, at: u64, code: &[u8]) -> Result<()> {
+        let (mut session, mut reply) = (Session::new(1, &self.server), Vec::new());
+        let errors = self.server.statistics.errors;
+        execute(self.keyspace, &mut self.server, &mut session, &[b"FUNCTION", b"LOAD", code], &mut reply);
+        if self.server.statistics.errors == errors {
+            return Ok(());
+        }
+        let what = format!("a library of functions does not load: {}", printable(&reply));
+        if !self.skips {
+            return Err(Error::log(path, at, what));
+        }
+        self.report.left_out += 1;
+        self.report.note(format!("{}: at byte {at}: {what}", path.display()));
+        Ok(())
     }
 
     /// Removes the loaded parts of a damaged key. Notes only errors that loading finds: damaged bytes were noted when the file was checked.
@@ -313,10 +330,6 @@ impl Loader<'_> {
                 return Ok(());
             }
             let name = arguments.first().copied().unwrap_or_default();
-            if is_skipped(name) {
-                self.report.functions += 1;
-                continue;
-            }
             if name.eq_ignore_ascii_case(b"multi") || name.eq_ignore_ascii_case(b"exec") {
                 self.report.commands += 1;
                 continue;
@@ -327,7 +340,13 @@ impl Loader<'_> {
             reply.clear();
             let errors = self.server.statistics.errors;
             let ended = execute(self.keyspace, &mut self.server, &mut session, &arguments, &mut reply);
-            if ended != Ended::Open || self.server.statistics.errors > errors {
+            // A script that had failed in its middle was logged for what it had done until then, and fails again.
+            let has_failed = if find(name).is_some_and(Command::runs_scripts) {
+                reply.starts_with(b"-NOSCRIPT")
+            } else {
+                self.server.statistics.errors > errors
+            };
+            if ended != Ended::Open || has_failed {
                 let command = arguments.get(..arguments.len().min(2)).unwrap_or_default().join(&b' ');
                 let command = printable(&command);
                 let what = format!("the command '{command}' failed that had not failed when it was logged: {}", printable(&reply));
@@ -355,6 +374,7 @@ impl Loader<'_> {
                 break;
             }
         }
+        self.report.functions = self.keyspace.libraries()?.len() as u64;
         self.report.keys = self.keys();
         // Fields of hashes have ended as well.
         self.report.expired += loaded - self.report.keys;

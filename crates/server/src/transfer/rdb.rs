@@ -16,6 +16,11 @@ pub(super) trait Visitor {
     /// Called for a key; has to read or skip its value.
     fn key(&mut self, reader: &mut Reader<&mut Source>, at: Where, key: &Key) -> std::result::Result<(), LoadError>;
 
+    /// Called for the code of a library of functions.
+    fn function(&mut self, _: &Path, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
     /// Called for any other record.
     fn other(&mut self, _: &Record) {}
 
@@ -86,7 +91,8 @@ pub(super) fn walk(path: &Path, source: &mut Source, skips: bool, visitor: &mut 
             Some(Record::Aux { name, value }) => is_base |= says_base(&name, &value),
             Some(Record::Database(number)) => walk.begin_database(number)?,
             Some(Record::Key(key)) => is_cut = !walk.key(from, &key)?,
-            Some(record @ (Record::Function | Record::Module(_))) => walk.visitor.other(&record),
+            Some(Record::Function(code)) => walk.visitor.function(path, from, &code)?,
+            Some(record @ (Record::EarlyFunction | Record::Module(_))) => walk.visitor.other(&record),
             Some(Record::Sizes(..)) => {}
             Some(Record::End) => break,
         }

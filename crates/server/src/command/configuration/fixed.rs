@@ -33,7 +33,7 @@ const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> 
 const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const PROCESS: &str = "the service manager (systemd, a container) controls the process";
-const SCRIPTS: &str = "there are no scripts, functions or modules";
+const MODULES: &str = "there are no modules";
 
 /// Directives with one value.
 pub const FIXED: &[Fixed] = &[
@@ -54,4 +54,4 @@ pub const FIXED: &[Fixed] = &[
 ];
 
 /// Directives that do not exist here, and why.
-pub const ABSENT: &[(&str, &str)] = &[("loadmodule", SCRIPTS), ("sentinel", "there is no Sentinel")];
+pub const ABSENT: &[(&str, &str)] = &[("loadmodule", MODULES), ("sentinel", "there is no Sentinel")];

@@ -104,7 +104,7 @@ const EVICTION: &str = "no key is evicted";
 const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "changes are durable without it; the server saves all data in one file only on request";
-const SCRIPTS: &str = "there are no scripts, functions or modules";
+const MODULES: &str = "there are no modules";
 const CLOCK: &str = "timed work is looked up ten times a second, not searched for";
 const DEFRAG: &str = "memory is allocated in few large pieces and does not fragment";
 const PROCESSORS: &str = "taskset, systemd or the container decides which processors the process uses";
@@ -136,7 +136,6 @@ pub const FREE: &[Free] = &[
     text("bgsave_cpulist bgsave-cpulist", PROCESSORS),
     text("bind-source-addr", CLIENT_TLS),
     text("bio_cpulist bio-cpulist", PROCESSORS),
-    free("busy-reply-threshold lua-time-limit", "5000", Values::Integer(0, i64::MAX), SCRIPTS),
     whether("cluster-allow-pubsubshard-when-down", "yes", CLUSTER),
     whether("cluster-allow-reads-when-down", "no", CLUSTER),
     whether("cluster-allow-replica-migration", "yes", CLUSTER),
@@ -164,7 +163,7 @@ pub const FREE: &[Free] = &[
     whether("disable-thp", "yes", "the server runs no copy of itself, so large pages do no harm"),
     whether("dual-channel-replication-enabled", "no", ALONE),
     whether("dynamic-hz", "yes", CLOCK),
-    free("enable-module-command", "no", Values::Word("no yes local"), SCRIPTS),
+    free("enable-module-command", "no", Values::Word("no yes local"), MODULES),
     whether("extended-redis-compatibility", "no", "replies follow Redis in any case"),
     whether("hide-user-data-from-log", "yes", "the log has no keys and no values"),
     count("hz", "10", 0, CLOCK),
@@ -185,8 +184,8 @@ pub const FREE: &[Free] = &[
     memory("list-max-ziplist-value", "64", 0, LISTS),
     free("loading-process-events-interval-bytes", "2097152", Values::Memory(1024, i32::MAX as u64), SNAPSHOT),
     text("locale-collate", "strings are compared byte by byte"),
-    whether("lua-enable-deprecated-api", "no", SCRIPTS),
-    whether("lua-replicate-commands", "yes", SCRIPTS),
+    whether("lua-enable-deprecated-api", "no", "scripts have the functions of Redis 7.0"),
+    whether("lua-replicate-commands", "yes", "the log has what scripts have done, never the scripts"),
     text("masterauth primaryauth", ALONE),
     text("masteruser primaryuser", ALONE),
     count("max-new-connections-per-cycle", "10", 1, "an event-loop iteration accepts 64 clients"),

@@ -105,6 +105,14 @@ pub const PARAMETERS: &[Parameter] = &[
         },
     ),
     parameter(
+        "busy-reply-threshold",
+        true,
+        "milliseconds after which other clients are told that a script runs, and may end it; 0: never",
+        |c| c.late_ms.to_string(),
+        |c, value| number(value, 0, i64::MAX).map(|number| c.late_ms = number),
+    )
+    .also("lua-time-limit"),
+    parameter(
         "client-output-buffer-limit",
         true,
         "unsent bytes at which a client is closed: `CLASS HARD SOFT SECONDS`, of the classes `normal`, `replica` and `pubsub`; 0: no \

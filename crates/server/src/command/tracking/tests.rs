@@ -1,7 +1,7 @@
 //! Clients without a network: what they are told, and what is remembered of them. `tests/tracking.rs` compares with a real Redis.
 
 use super::super::tests::Talk;
-use super::super::{Session, end_steps, execute, units, work};
+use super::super::{Alone, Session, end_steps, execute, units, work};
 use super::*;
 use crate::keyspace::LONG;
 use sinterdb::WriteOptions;
@@ -252,7 +252,8 @@ fn a_script_that_reads_has_read_what_it_declares() {
         let unit = units::get(units::find(&name.to_ascii_lowercase().into_bytes()).unwrap());
         let mut out = Vec::new();
         let reply = Writer::new(&mut out, Protocol::Resp3);
-        let mut context = Context { keyspace: &mut talk.keyspace, server: &mut talk.server, session: &mut session, reply };
+        let mut context =
+            Context { keyspace: &mut talk.keyspace, server: &mut talk.server, session: &mut session, late: &mut Alone, reply };
         ran(&mut context, unit, &arguments, reads);
         let table = &mut talk.server.tracking.table;
         let known = ["inner", "a", "b", "no key"].map(|key| table.has(key.as_bytes(), 1));

@@ -1,0 +1,552 @@
+//! Running of scripts and functions: the server as a script sees it, and a script that runs too long.
+//!
+//! A script runs like a transaction, in one event-loop iteration, with a session of its own. When it turns late, the network serves other
+//! clients now and then ([`Late`]): they are told that the server is busy, and may end the script. Nothing is committed meanwhile.
+
+use super::acl::{Refused, Request};
+use super::arguments::{Split, integer_or};
+use super::configuration::Compatible;
+use super::session::{call, check_append_log, identify};
+use super::table::{MAY_REPLICATE, NOSCRIPT, WRITE};
+use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients, units};
+use crate::keyspace::{self, Keyspace};
+use crate::log::Level;
+use crate::resp::{self, Writer};
+use crate::system;
+use sinter_script::{Digest, Flags, Host, Machine, Protocol, Settings, Verdict};
+
+/// Bytes that scripts may allocate, all together.
+const MEMORY_MAX: usize = 512 << 20;
+/// Nanoseconds that the loading of a library may take.
+const LOADING_NS: u64 = 500_000_000;
+/// Bytes of a script's arguments that the log and `FUNCTION STATS` keep of each, at most.
+const KEPT: usize = 1 << 10;
+
+const NOT_BUSY: Failure = Failure::fixed("NOTBUSY No scripts in execution right now.");
+const UNKILLABLE: Failure = Failure::fixed(
+    "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill \
+     the server in a hard way using the SHUTDOWN NOSAVE command.",
+);
+const BUSY_SCRIPT: Failure = Failure::fixed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+const BUSY_FUNCTION: Failure = Failure::fixed("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
+const NESTED: Failure = Failure::fixed("ERR A script is running already");
+
+/// The network, as a script sees it that has turned late.
+pub trait Late {
+    /// Serves other clients while the script waits.
+    fn serve(&mut self, keyspace: &mut Keyspace, server: &mut Server);
+
+    /// Whether a request that may run a script is to be returned with [`Ended::CommitsFirst`] if there are uncommitted writes.
+    fn commits_first(&self) -> bool;
+}
+
+/// No network: nobody waits for the end of a script.
+#[derive(Debug)]
+pub struct Alone;
+
+impl Late for Alone {
+    fn serve(&mut self, _: &mut Keyspace, _: &mut Server) {}
+
+    fn commits_first(&self) -> bool {
+        false
+    }
+}
+
+/// Name and request of a late script.
+type LateScript = (Vec<u8>, Vec<Vec<u8>>);
+
+/// The script that runs.
+#[derive(Debug, Default)]
+struct Running {
+    is_eval: bool,
+    is_read_only: bool,
+    /// When it began, nanoseconds of the server's clock.
+    begun: u64,
+    has_written: bool,
+    is_killed: bool,
+    /// The event-loop iteration will be dropped.
+    is_dropped: bool,
+    late: Option<LateScript>,
+}
+
+impl Running {
+    fn verdict(&self) -> Verdict {
+        if self.is_killed || self.is_dropped { Verdict::Kill } else { Verdict::Continue }
+    }
+}
+
+/// Figures about scripts and functions.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Figures {
+    pub scripts: usize,
+    /// Bytes of the code of scripts, and of libraries.
+    pub script_bytes: usize,
+    pub library_bytes: usize,
+    pub libraries: usize,
+    pub functions: usize,
+    /// Bytes that Lua has allocated.
+    pub machine: usize,
+}
+
+/// The machine, with all scripts and functions, and the script that runs.
+#[derive(Default)]
+pub struct Scripts {
+    /// Made for the first script; away while one runs.
+    machine: Option<Machine>,
+    /// [`Keyspace::losses`] when the libraries were read.
+    losses: u64,
+    figures: Figures,
+    running: Option<Running>,
+    /// Scripts may run commands that are not for them: for tests.
+    admits_all: bool,
+    /// The version of Redis that scripts see.
+    compatible: Compatible,
+}
+
+impl std::fmt::Debug for Scripts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scripts({:?}, {:?})", self.figures, self.running)
+    }
+}
+
+impl Scripts {
+    /// Whether a script runs.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether a late script runs.
+    pub fn is_busy(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.late.is_some())
+    }
+
+    /// Ends the running script and drops its writes, with the event-loop iteration.
+    pub fn drop_running(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.is_dropped = true;
+        }
+    }
+
+    /// Whether scripts may run commands that are not for them.
+    pub(super) fn admit_all(&mut self, admits: bool) {
+        self.admits_all = admits;
+    }
+
+    /// The error for requests while a late script runs.
+    pub(super) fn busy(&self) -> Failure {
+        if self.running.as_ref().is_none_or(|running| running.is_eval) { BUSY_SCRIPT } else { BUSY_FUNCTION }
+    }
+
+    /// Whether the running script is one of `EVAL`.
+    pub(super) fn runs_eval(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.is_eval)
+    }
+
+    /// Name and request of a late script, and the milliseconds that it has run; `None`: there is none.
+    pub(super) fn late(&self, now: u64) -> Option<(&LateScript, u64)> {
+        let running = self.running.as_ref()?;
+        Some((running.late.as_ref()?, now.saturating_sub(running.begun) / 1_000_000))
+    }
+
+    /// Ends the running script at the wish of a client, which expects a script of `EVAL` or a function.
+    pub(super) fn kill(&mut self, is_eval: bool) -> Outcome {
+        let busy = self.busy();
+        let running = self.running.as_mut().ok_or(NOT_BUSY)?;
+        if running.has_written {
+            return Err(UNKILLABLE);
+        }
+        if running.is_eval != is_eval {
+            return Err(busy);
+        }
+        running.is_killed = true;
+        Ok(())
+    }
+
+    /// The machine, with the libraries of the keyspace.
+    pub(super) fn machine(&mut self, keyspace: &Keyspace) -> Result<&mut Machine, Failure> {
+        if self.running.is_some() {
+            return Err(NESTED);
+        }
+        if self.machine.is_none() || self.losses != keyspace.losses() {
+            self.read_libraries(keyspace)?;
+        }
+        self.machine.as_mut().ok_or(NESTED)
+    }
+
+    /// Reads the libraries of the keyspace, if there are any; returns the names of those that do not load, each with the reason.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn start(&mut self, keyspace: &Keyspace, compatible: Compatible) -> keyspace::Result<Vec<(String, String)>> {
+        self.compatible = compatible;
+        if keyspace.libraries()?.is_empty() { Ok(Vec::new()) } else { self.read_libraries(keyspace) }
+    }
+
+    fn read_libraries(&mut self, keyspace: &Keyspace) -> keyspace::Result<Vec<(String, String)>> {
+        let compatible = self.compatible;
+        let machine = self.machine.get_or_insert_with(|| new_machine(compatible));
+        machine.flush_libraries();
+        let mut failed = Vec::new();
+        for (name, code) in keyspace.libraries()? {
+            // Nobody limits its time: it was loaded before.
+            if let Err(failure) = machine.load_library(&code, true, &mut Silent) {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                failed.push((text(&name), text(&failure.message)));
+            }
+        }
+        self.losses = keyspace.losses();
+        self.count();
+        Ok(failed)
+    }
+
+    /// Counts libraries and functions, after a change.
+    pub(super) fn count(&mut self) {
+        let Some(machine) = &self.machine else { return };
+        self.figures.libraries = machine.libraries().count();
+        self.figures.functions = machine.libraries().map(|library| library.functions.len()).sum();
+        self.figures.library_bytes = machine.libraries().map(|library| library.code.len()).sum();
+    }
+
+    /// Figures about scripts and functions. Those of scripts are the last known ones while one runs.
+    pub(super) fn figures(&self) -> Figures {
+        let Some(machine) = &self.machine else { return self.figures };
+        let (scripts, script_bytes) = machine.scripts();
+        Figures { scripts, script_bytes, machine: machine.memory(), ..self.figures }
+    }
+
+    /// The machine, if there is one and no script runs.
+    pub(super) fn idle_machine(&mut self) -> Option<&mut Machine> {
+        self.machine.as_mut()
+    }
+
+    /// Whether a request runs a script whose flags say that it does not write.
+    pub fn declares_no_writes(&self, command: &str, arguments: &[&[u8]]) -> bool {
+        let Some(what) = arguments.get(1) else { return false };
+        let machine = self.machine.as_ref();
+        let flags = match command {
+            "eval" | "eval_ro" => Machine::flags_of(what).ok().flatten(),
+            "evalsha" | "evalsha_ro" => {
+                Digest::parse(what).and_then(|digest| machine.and_then(|machine| machine.script_flags(&digest)).flatten())
+            }
+            "fcall" | "fcall_ro" => machine.and_then(|machine| machine.function(what)).map(|(_, function)| function.flags),
+            _ => None,
+        };
+        command.ends_with("_ro") || flags.is_some_and(|flags| flags.has(Flags::NO_WRITES))
+    }
+}
+
+impl From<sinter_script::Failure> for Failure {
+    fn from(failure: sinter_script::Failure) -> Self {
+        if failure.counted { Failure::Counted(failure.message) } else { Failure::new(failure.message) }
+    }
+}
+
+/// A script or function to run.
+pub(super) enum Program<'a> {
+    Script(Digest),
+    Function(&'a [u8]),
+}
+
+/// Shows a request that runs a script to monitors, before they see the commands of the script.
+pub(super) fn announce(context: &mut Context, arguments: &[&[u8]]) {
+    if context.server.hub.has_monitors()
+        && let Ok((_, unit)) = identify(context.server, arguments)
+    {
+        clients::tell(context, unit, arguments);
+    }
+}
+
+/// Splits the arguments of a request that runs a script into keys and others. `wrong`: the error if the number of keys is no number.
+pub(super) fn split<'r, 'a>(request: &'r [&'a [u8]], wrong: Failure) -> Result<Split<'r, 'a>, Failure> {
+    let number = integer_or(request.get(2).copied().unwrap_or_default(), wrong)?;
+    let rest = request.get(3..).unwrap_or_default();
+    let number = usize::try_from(number).map_err(|_| Failure::fixed("ERR Number of keys can't be negative"))?;
+    rest.split_at_checked(number).ok_or(Failure::fixed("ERR Number of keys can't be greater than number of args"))
+}
+
+/// Runs a script, and replies. `flags`: those that it states.
+pub(super) fn run(
+    context: &mut Context,
+    request: &[&[u8]],
+    (keys, rest): (&[&[u8]], &[&[u8]]),
+    program: &Program,
+    flags: Option<Flags>,
+    is_read_only: bool,
+) -> Outcome {
+    if flags.is_some_and(|flags| !flags.has(Flags::NO_WRITES)) {
+        if let Some(why) = context.server.append.refusal() {
+            let text = "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable scripts \
+                        are blocked. AOF error: ";
+            return Err(Failure::new(format!("{text}{why}")));
+        }
+        if is_read_only {
+            return Err(Failure::fixed("ERR Can not execute a script with write flag using *_ro command."));
+        }
+    }
+    let is_read_only = is_read_only || flags.is_some_and(|flags| flags.has(Flags::NO_WRITES));
+    let is_eval = matches!(program, Program::Script(_));
+    let Context { keyspace, server, session, late, reply } = context;
+    let mut machine = server.scripts.machine.take().ok_or(NESTED)?;
+    let begun = server.last_ended();
+    server.scripts.running = Some(Running { is_eval, is_read_only, begun, ..Running::default() });
+    let client = match reply.protocol() {
+        resp::Protocol::Resp2 => Protocol::Resp2,
+        resp::Protocol::Resp3 => Protocol::Resp3,
+    };
+    let of_script = Session::of_script(session);
+    let mut host = ScriptHost { keyspace, server, session: of_script, late: &mut **late, program, request };
+    let result = match program {
+        Program::Script(digest) => machine.eval(digest, keys, rest, &mut host, client, reply.buffer()),
+        Program::Function(name) => machine.call(name, keys, rest, &mut host, client, reply.buffer()),
+    };
+    session.reads += host.session.reads;
+    server.scripts.machine = Some(machine);
+    if server.scripts.running.take().is_some_and(|running| running.is_dropped) {
+        return Err(Failure::Keyspace(keyspace::Error::Engine(sinterdb::Error::Closed("the script was dropped".into()))));
+    }
+    match result {
+        Some(result) => result.map_err(Failure::from),
+        None => Err(Failure::fixed("ERR Function not found")),
+    }
+}
+
+/// Loads a library into the machine; its name.
+pub(super) fn load_library(context: &mut Context, code: &[u8], replaces: bool) -> Result<Vec<u8>, Failure> {
+    context.server.scripts.machine(context.keyspace)?;
+    let mut machine = context.server.scripts.machine.take().ok_or(NESTED)?;
+    let result = load(context.server, &mut machine, code, replaces);
+    context.server.scripts.machine = Some(machine);
+    context.server.scripts.count();
+    result
+}
+
+/// Loads a library into any machine; its name.
+pub(super) fn load(server: &Server, machine: &mut Machine, code: &[u8], replaces: bool) -> Result<Vec<u8>, Failure> {
+    let until = server.monotonic_ns().saturating_add(LOADING_NS);
+    Ok(machine.load_library(code, replaces, &mut LibraryHost { server, until })?)
+}
+
+/// An empty machine, to check libraries before they are loaded.
+pub(super) fn new_machine(compatible: Compatible) -> Machine {
+    Machine::new(Settings { memory_max: MEMORY_MAX, version: compatible.version().to_owned() })
+}
+
+fn write_log(server: &Server, level: u8, line: &[u8]) {
+    let level = match level {
+        0 => Level::Debug,
+        1 => Level::Verbose,
+        2 => Level::Notice,
+        _ => Level::Warning,
+    };
+    server.event(level, "script", &[("line", &String::from_utf8_lossy(line))]);
+}
+
+fn processor_seconds() -> f64 {
+    let processor = system::processor_of_thread();
+    processor.user + processor.system
+}
+
+/// The server behind a running script.
+struct ScriptHost<'a> {
+    keyspace: &'a mut Keyspace,
+    server: &'a mut Server,
+    session: Session,
+    late: &'a mut dyn Late,
+    program: &'a Program<'a>,
+    request: &'a [&'a [u8]],
+}
+
+impl ScriptHost<'_> {
+    /// Checks whether the script may run a command; its number. An error comes with the number of the command, if there is one.
+    fn admit(&mut self, arguments: &[&[u8]]) -> Result<usize, (Option<usize>, Failure)> {
+        const UNKNOWN: Failure = Failure::fixed("ERR Unknown Redis command called from script");
+        let (number, unit) = identify(self.server, arguments).map_err(|_| (None, UNKNOWN))?;
+        self.check(unit, &Request::new(number, arguments)).map(|()| number).map_err(|failure| (Some(number), failure))
+    }
+
+    fn check(&mut self, unit: &units::Unit, request: &Request) -> Outcome {
+        if !unit.takes(request.arguments.len()) {
+            return Err(Failure::fixed("ERR Wrong number of args calling Redis command from script"));
+        }
+        if unit.flags & NOSCRIPT != 0 && !self.server.scripts.admits_all {
+            return Err(Failure::fixed("ERR This Redis command is not allowed from script"));
+        }
+        self.server.allow(self.keyspace, &self.session, request).map_err(|refused| {
+            Failure::fixed(match refused {
+                Refused::Command => "ERR The user executing the script can't run this command or subcommand",
+                Refused::Key(_) => {
+                    "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+                }
+                Refused::Channel(_) => "ERR The user executing the script can't publish to the channel mentioned in the command",
+            })
+        })?;
+        let Some(running) = &mut self.server.scripts.running else { return Err(NOT_BUSY) };
+        if running.is_read_only && (unit.flags & (WRITE | MAY_REPLICATE) != 0 || unit.name == "pfcount") {
+            return Err(Failure::fixed("ERR Write commands are not allowed from read-only scripts."));
+        }
+        if running.is_dropped {
+            return Err(Failure::fixed("ERR the data could not be read"));
+        }
+        if unit.flags & WRITE != 0 {
+            running.has_written = true;
+            return check_append_log(self.server);
+        }
+        Ok(())
+    }
+
+    /// Reads the long strings of a reply into it.
+    fn read_later(&mut self, reply: &mut Vec<u8>) -> keyspace::Result<()> {
+        let mut whole = Vec::new();
+        let mut from = 0;
+        for (place, mut string) in std::mem::take(&mut self.session.later) {
+            whole.extend_from_slice(reply.get(from..place).unwrap_or_default());
+            while string.left() > 0 {
+                string.read(1 << 20, &mut whole)?;
+            }
+            from = place;
+        }
+        whole.extend_from_slice(reply.get(from..).unwrap_or_default());
+        *reply = whole;
+        Ok(())
+    }
+
+    /// Notes that a script is late.
+    fn note_late(&mut self, ms: u64) {
+        let name = match self.program {
+            Program::Script(digest) => digest.bytes().to_vec(),
+            Program::Function(name) => name.to_vec(),
+        };
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        self.server.event(Level::Warning, "slow_script", &[("name", &shown), ("ms", &ms)]);
+        let request = self.request.iter().map(|argument| argument.get(..KEPT).unwrap_or(argument).to_vec()).collect();
+        if let Some(running) = &mut self.server.scripts.running {
+            running.late = Some((name, request));
+        }
+    }
+}
+
+impl Host for ScriptHost<'_> {
+    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
+        self.session.protocol = match protocol {
+            Protocol::Resp2 => resp::Protocol::Resp2,
+            Protocol::Resp3 => resp::Protocol::Resp3,
+        };
+        let number = match self.admit(arguments) {
+            Ok(number) => number,
+            Err((number, failure)) => {
+                let text = failure.text();
+                Writer::new(reply, self.session.protocol).error(&text);
+                self.server.statistics.errors += 1;
+                self.server.records.usage.error(&text);
+                return number.into_iter().for_each(|number| self.server.records.usage.rejected(number));
+            }
+        };
+        self.server.statistics.commands += 1;
+        self.server.start_stopwatch();
+        let writer = Writer::new(reply, self.session.protocol);
+        let (keyspace, server, session, late) = (&mut *self.keyspace, &mut *self.server, &mut self.session, &mut *self.late);
+        let mut context = Context { keyspace, server, session, late, reply: writer };
+        let mut ended = call(&mut context, number, arguments);
+        if let Err(failure) = blocking::refuse(&mut context) {
+            context.reply.error(&failure.text());
+        }
+        if !self.session.later.is_empty() && self.read_later(reply).is_err() {
+            ended = Ended::EngineFailed;
+        }
+        if ended == Ended::EngineFailed {
+            self.server.scripts.drop_running();
+        }
+    }
+
+    fn may_call(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+        let (number, _) = identify(self.server, arguments).ok()?;
+        Some(self.server.users.check(self.session.user, &Request::new(number, arguments)).is_ok())
+    }
+
+    fn log(&mut self, level: u8, line: &[u8]) {
+        write_log(self.server, level, line);
+    }
+
+    fn set_replication(&mut self, targets: u8) {
+        self.session.is_unlogged = targets & 1 == 0;
+    }
+
+    fn interrupt(&mut self) -> Verdict {
+        let (limit, now) = (self.server.configuration.late_ms, self.server.monotonic_ns());
+        let Some(running) = &self.server.scripts.running else { return Verdict::Kill };
+        let ms = now.saturating_sub(running.begun) / 1_000_000;
+        if running.late.is_none() {
+            if limit == 0 || ms < limit {
+                return running.verdict();
+            }
+            self.note_late(ms);
+        }
+        self.late.serve(self.keyspace, self.server);
+        self.server.scripts.running.as_ref().map_or(Verdict::Kill, Running::verdict)
+    }
+
+    fn clock(&mut self) -> f64 {
+        processor_seconds()
+    }
+
+    fn count_error(&mut self, message: &[u8]) {
+        self.server.statistics.errors += 1;
+        self.server.records.usage.error(message);
+    }
+}
+
+/// The server behind a library that is loaded.
+struct LibraryHost<'a> {
+    server: &'a Server,
+    /// When its time is over, nanoseconds of the server's clock.
+    until: u64,
+}
+
+impl Host for LibraryHost<'_> {
+    fn call(&mut self, _: &[&[u8]], _: Protocol, _: &mut Vec<u8>) {}
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn log(&mut self, level: u8, line: &[u8]) {
+        write_log(self.server, level, line);
+    }
+
+    fn set_replication(&mut self, _: u8) {}
+
+    fn interrupt(&mut self) -> Verdict {
+        if self.server.monotonic_ns() < self.until { Verdict::Continue } else { Verdict::Kill }
+    }
+
+    fn clock(&mut self) -> f64 {
+        processor_seconds()
+    }
+
+    fn count_error(&mut self, _: &[u8]) {}
+}
+
+/// No server: the host of libraries that are loaded from the keyspace.
+struct Silent;
+
+impl Host for Silent {
+    fn call(&mut self, _: &[&[u8]], _: Protocol, _: &mut Vec<u8>) {}
+
+    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn log(&mut self, _: u8, _: &[u8]) {}
+
+    fn set_replication(&mut self, _: u8) {}
+
+    fn interrupt(&mut self) -> Verdict {
+        Verdict::Continue
+    }
+
+    fn clock(&mut self) -> f64 {
+        processor_seconds()
+    }
+
+    fn count_error(&mut self, _: &[u8]) {}
+}

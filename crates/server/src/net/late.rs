@@ -1,0 +1,47 @@
+//! Service of other clients while a late script runs: they are told that the server is busy, and may end the script.
+//!
+//! The turn was committed before the script began, so all replies of earlier requests may leave, and all its writes are the script's:
+//! nothing is committed, expired or delivered before the script has ended.
+
+use super::{Data, EventLoop};
+use crate::command::{Late, Server};
+use crate::keyspace::Keyspace;
+use crate::net::unix_ms;
+use mio::Events;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Events that are handled at once.
+const EVENTS: usize = 256;
+
+impl Late for EventLoop {
+    fn serve(&mut self, keyspace: &mut Keyspace, server: &mut Server) {
+        // Requests of others take their own.
+        let needs = keyspace.take_needs();
+        let (data, now) = (&mut Data { keyspace, server }, unix_ms());
+        self.settle(data);
+        self.end_syncs(data);
+        let mut events = Events::with_capacity(EVENTS);
+        if self.poll.poll(&mut events, Some(Duration::ZERO)).is_ok() {
+            self.note(&events);
+        }
+        self.accept(data, now);
+        self.serve_active(data, now);
+        self.settle(data);
+        self.send(data);
+        if let Some(metrics) = &self.metrics {
+            metrics.answer(data.server, data.keyspace);
+        }
+        data.server.is_ending |= self.stopper.stops.load(Ordering::Acquire);
+        if data.server.is_ending {
+            // An end of the process does not wait for the script.
+            data.server.scripts.drop_running();
+        }
+        data.keyspace.take_needs();
+        data.keyspace.need_commit(needs);
+    }
+
+    fn commits_first(&self) -> bool {
+        true
+    }
+}
