@@ -185,7 +185,7 @@ fn deadline_event(command: &Command, arguments: &[&[u8]]) -> Option<Event> {
             // The operand of a condition may be a word of an option.
             let mut words = arguments.iter().skip(3);
             while let Some(word) = words.next() {
-                if is_option(&word) {
+                if is_option(word) {
                     return Some(('g', "expire"));
                 }
                 if is_comparison(word) {
@@ -194,10 +194,8 @@ fn deadline_event(command: &Command, arguments: &[&[u8]]) -> Option<Event> {
             }
             None
         }
-        "msetex" => msetex_options(arguments).iter().any(|word| is_option(&word)).then_some(('g', "expire")),
-        "hsetex" => {
-            arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(|word| is_option(&word)).then_some(('h', "hexpire"))
-        }
+        "msetex" => msetex_options(arguments).iter().any(is_option).then_some(('g', "expire")),
+        "hsetex" => arguments.iter().skip(2).take_while(|word| !is(word, "fields")).any(is_option).then_some(('h', "hexpire")),
         _ => None,
     }
 }
