@@ -420,6 +420,16 @@ fn effects_are_logged() {
         assert_eq!(commands(&bytes[known..]), *expected, "{line}");
         known = bytes.len();
     }
+    // A key that another server has got, as `DEL`, whether that took all keys or not.
+    let other = Served::start();
+    other.client().ask(&[b"SET", b"taken", b"1"]);
+    client.ask(&[b"MSET", b"moved", b"1", b"taken", b"2"]);
+    let port = other.address.port().to_string();
+    let reply = client.ask(&[b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"", b"0", b"5000", b"KEYS", b"moved", b"taken"]);
+    assert!(reply.to_string().contains("BUSYKEY"), "{reply}");
+    let bytes = fs::read(&file).unwrap();
+    assert_eq!(commands(&bytes[known..]), ["MSET moved 1 taken 2", "DEL moved"]);
+    known = bytes.len();
     // Whom somebody else serves, and what ends by the clock.
     let mut waiting = served.client();
     waiting.send(&encode(&["BLPOP", "list", "0"]));

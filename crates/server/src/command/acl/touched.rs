@@ -131,6 +131,7 @@ const REQUESTS: &[&str] = &[
     "sdiff a b",
     "sdiffstore a b c",
     "set a b nx get ex 10",
+    "set a b ifeq c get",
     "setbit a 1 1",
     "setex a 10 b",
     "setnx a b",
