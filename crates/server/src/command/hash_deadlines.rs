@@ -15,14 +15,14 @@ const EACH: &str = "O(n), n being the number of fields";
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    hash("hexpire", -6, hexpire).flags(WRITE | DENYOOM | FAST).says("Set the time to live of fields in seconds", EACH),
-    hash("hexpireat", -6, hexpireat).flags(WRITE | DENYOOM | FAST).says("Set the second at which fields end", EACH),
+    hash("hexpire", -6, hexpire).flags(WRITE | FAST).says("Set the time to live of fields in seconds", EACH),
+    hash("hexpireat", -6, hexpireat).flags(WRITE | FAST).says("Set the second at which fields end", EACH),
     hash("hexpiretime", -5, hexpiretime).flags(READ | FAST).says("The seconds at which fields end", EACH),
     hash("hgetdel", -5, hgetdel).flags(WRITE | FAST).since("8.0.0").says("The values of fields, which are removed", EACH),
     hash("hgetex", -5, hgetex).flags(WRITE | FAST).since("8.0.0").says("The values of fields, whose deadlines are changed", EACH),
     hash("hpersist", -5, hpersist).flags(WRITE | FAST).says("Remove the deadlines of fields", EACH),
-    hash("hpexpire", -6, hpexpire).flags(WRITE | DENYOOM | FAST).says("Set the time to live of fields in milliseconds", EACH),
-    hash("hpexpireat", -6, hpexpireat).flags(WRITE | DENYOOM | FAST).says("Set the millisecond at which fields end", EACH),
+    hash("hpexpire", -6, hpexpire).flags(WRITE | FAST).says("Set the time to live of fields in milliseconds", EACH),
+    hash("hpexpireat", -6, hpexpireat).flags(WRITE | FAST).says("Set the millisecond at which fields end", EACH),
     hash("hpexpiretime", -5, hpexpiretime).flags(READ | FAST).says("The milliseconds at which fields end", EACH),
     hash("hpttl", -5, hpttl).flags(READ | FAST).says("The times to live of fields in milliseconds", EACH),
     hash("hsetex", -6, hsetex).flags(WRITE | DENYOOM | FAST).since("8.0.0").says("Set fields and their deadline", EACH),
@@ -371,10 +371,9 @@ fn hsetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Ok(());
     }
     let is_over = request.deadline.is_some_and(|deadline| context.keyspace.is_over(deadline));
-    let mut has_removed = false;
     for pair in request.pairs.chunks_exact(2) {
         match request.deadline {
-            Some(_) if is_over => has_removed |= context.keyspace.remove_member(&mut edit, pair[0])?,
+            Some(_) if is_over => _ = context.keyspace.remove_member(&mut edit, pair[0])?,
             Some(deadline) => {
                 context.keyspace.change_field(&mut edit, pair[0], pair[1])?;
                 context.keyspace.set_field_deadline(&mut edit, pair[0], Some(deadline))?;
@@ -383,8 +382,9 @@ fn hsetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             None => _ = context.keyspace.set_field(&mut edit, pair[0], pair[1])?,
         }
     }
-    if !is_over || has_removed {
-        finish(context, &edit, arguments[1], has_removed);
+    // In Redis the fields exist for a moment, and so may the key.
+    if !is_over || edit.existed() {
+        finish(context, &edit, arguments[1], is_over);
     }
     context.reply.integer(1);
     Ok(())

@@ -65,9 +65,22 @@ impl Keyspace {
 
     /// Sets or removes (`None`) the deadline of a field that exists.
     pub fn set_field_deadline(&mut self, edit: &mut Edit, field: &[u8], deadline: Option<u64>) -> Result<()> {
+        self.give_deadline(edit, field, deadline, false)
+    }
+
+    /// Adds a field of a value that is loaded; false: it was there already.
+    pub fn load_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8], deadline: Option<u64>) -> Result<bool> {
+        let is_new = self.set_field(edit, field, value)?;
+        if is_new && deadline.is_some() {
+            self.give_deadline(edit, field, deadline, true)?;
+        }
+        Ok(is_new)
+    }
+
+    fn give_deadline(&mut self, edit: &mut Edit, field: &[u8], deadline: Option<u64>, is_loaded: bool) -> Result<()> {
         let new = deadline.map_or(0, |deadline| deadline.clamp(1, FIELD_DEADLINE_MAX));
         let old = match &mut edit.head.inline {
-            Some(inline) => inline.set_deadline(field, new)?.unwrap_or(new),
+            Some(inline) => inline.set_deadline(field, new, is_loaded)?.unwrap_or(new),
             None => {
                 let old = self.deadline_of(&edit.head, field)?;
                 self.move_field_deadline(edit.head.id, field, old, new);

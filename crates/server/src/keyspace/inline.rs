@@ -5,7 +5,7 @@
 //! items of a list in order of addition, members of a sorted set by score and name, and a set of integers ascending.
 //!
 //! In a hash some of whose fields have deadlines, each field also has its deadline as a varint, 0 for none. The order is Redis's here, too:
-//! fields with deadlines first, by deadline, then those without.
+//! fields with deadlines first, by deadline and of one deadline the one set last first, then those without.
 //!
 //! Bytes from the medium may be damaged: each element is checked as it is read.
 
@@ -329,9 +329,9 @@ impl Inline {
         Ok(self.elements().next()?.map_or(0, |first| first.deadline))
     }
 
-    /// Sets the deadline of a field (0: none), and moves the field to where it belongs by that; returns the old deadline. `None`: there is
-    /// no such field.
-    pub fn set_deadline(&mut self, name: &[u8], deadline: u64) -> Result<Option<u64>> {
+    /// Sets the deadline of a field (0: none), and moves the field to where it belongs by that: before others with this deadline, as in
+    /// Redis, or behind them if it `is_loaded`, so that a file keeps its order. Returns the old deadline. `None`: there is no such field.
+    pub fn set_deadline(&mut self, name: &[u8], deadline: u64, is_loaded: bool) -> Result<Option<u64>> {
         if !self.has_deadlines {
             let is_there = self.find(name)?.is_some();
             if !is_there || deadline == 0 {
@@ -339,17 +339,18 @@ impl Inline {
             }
             self.write_deadlines(true)?;
         }
+        let is_behind = |other: u64| other == 0 || other > deadline || other == deadline && !is_loaded;
         let (mut found, mut target) = (None, self.body.len());
         let mut elements = self.elements();
         while let Some(element) = elements.next()? {
             if element.name == name {
                 found = Some((element.range(), element.deadline, self.field(name, element.value, deadline)));
-            } else if deadline > 0 && target == self.body.len() && (element.deadline == 0 || element.deadline > deadline) {
+            } else if deadline > 0 && target == self.body.len() && is_behind(element.deadline) {
                 target = element.at;
             }
         }
         let Some((range, old, new)) = found else { return Ok(None) };
-        if old == deadline {
+        if old == deadline && (deadline == 0 || target == range.end) {
             return Ok(Some(old));
         }
         if target == range.end {
@@ -730,7 +731,7 @@ mod tests {
                     Kind::List => {
                         inline.pop(Side::Right, n, 3).map(drop).and(inline.trim(n, 2)).and(inline.remove_items(&name, 1, true).map(drop))
                     }
-                    Kind::Hash if n == 1 => inline.set_deadline(&name, 9).map(drop).and(inline.remove_due(5, 2).map(drop)),
+                    Kind::Hash if n == 1 => inline.set_deadline(&name, 9, false).map(drop).and(inline.remove_due(5, 2).map(drop)),
                     _ => inline.set(&name, b"", true).map(drop).and(inline.remove(&name).map(drop)),
                 };
             }

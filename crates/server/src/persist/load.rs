@@ -104,13 +104,7 @@ impl Target<'_> {
             Element::Item(text) => self.keyspace.push(edit, Side::Right, text).map(|()| true)?,
             Element::Member(member) => self.keyspace.add_member(edit, member)?,
             Element::Scored(member, score) => self.keyspace.set_score(edit, member, score)?.is_none(),
-            Element::Field(field, value, deadline) => {
-                let is_new = self.keyspace.set_field(edit, field, value)?;
-                if is_new && deadline.is_some() {
-                    self.keyspace.set_field_deadline(edit, field, deadline)?;
-                }
-                is_new
-            }
+            Element::Field(field, value, deadline) => self.keyspace.load_field(edit, field, value, deadline)?,
             Element::Stream(element) => self.stream.put(self.keyspace, edit, &element).map(|()| true)?,
             Element::Text(_) => true,
         };

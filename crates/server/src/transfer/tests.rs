@@ -358,7 +358,7 @@ fn fill_with_deadlines(keyspace: &mut Keyspace) {
         for n in 0..fields {
             keyspace.set_field(&mut edit, format!("field {n}").as_bytes(), b"value").unwrap();
             if n >= from {
-                keyspace.set_field_deadline(&mut edit, format!("field {n}").as_bytes(), Some(NOW + 1 + n % 700)).unwrap();
+                keyspace.set_field_deadline(&mut edit, format!("field {n}").as_bytes(), Some(NOW + 1 + n % 700 / 2)).unwrap();
             }
         }
         keyspace.finish(&edit);

@@ -211,7 +211,17 @@ fn encodings_and_dumps() {
     say("HEXPIRE h 5 FIELDS 1 b");
     assert_eq!((say("OBJECT ENCODING h"), say("HKEYS h")), ("$10|listpackex|".into(), "*3|$1|b|$1|c|$1|a|".into()));
     assert!(say("INFO keyspace").contains("keys=1,expires=0,avg_ttl=0,subexpiry=1|"));
-    say("HPERSIST h FIELDS 2 b c");
+    // Of one deadline, the one that was set last comes first, as in Redis; a value that is loaded keeps its order.
+    say("HPEXPIREAT h 9000000 FIELDS 3 a b c");
+    assert_eq!(say("HKEYS h"), "*3|$1|c|$1|b|$1|a|");
+    let mut out = Vec::new();
+    execute(&mut talk.keyspace, &mut talk.server, &mut session, &[b"DUMP", b"h"], &mut out);
+    let (start, end) = (out.iter().position(|byte| *byte == b'\n').unwrap() + 1, out.len() - 2);
+    execute(&mut talk.keyspace, &mut talk.server, &mut session, &[b"RESTORE", b"i", b"0", &out[start..end]], &mut Vec::new());
+    let mut say = |line: &str| talk.say(&mut session, line);
+    assert_eq!(say("HKEYS i"), "*3|$1|c|$1|b|$1|a|");
+    say("DEL i");
+    say("HPERSIST h FIELDS 3 a b c");
     assert!(say("INFO keyspace").contains("keys=1,expires=0,avg_ttl=0|"));
     assert_eq!(say("OBJECT ENCODING h"), "$8|listpack|");
 }
@@ -249,6 +259,8 @@ fn events_are_those_of_redis() {
         (0, "HGETEX h PX 0 FIELDS 2 d none", "hdel"),
         (0, "HEXPIREAT h 5 FIELDS 2 e none", "hdel"),
         (0, "HSETEX h PXAT 5 FIELDS 1 f 4", "hset hdel"),
+        (0, "HSETEX h PXAT 5 FIELDS 1 none 4", "hset hdel"),
+        (0, "HSETEX none PXAT 5 FIELDS 1 a 4", ""),
         (11, "HGET h c", "hexpired"),
         (11, "HGETDEL h FIELDS 2 c none", "hdel del"),
         (11, "HSETEX h EX 10 FIELDS 1 a 1", "new hset hexpire"),
@@ -305,5 +317,28 @@ fn dumps_have_deadlines() {
         let (value, version) = open_value(&out[5..out.len() - 2]).unwrap();
         let expected = [&b"\x18"[..], &first, b"\x02\x01\x01a\xc0\x01\0\x01b\xc0\x02"].concat();
         assert_eq!((value, version), (&expected[..], 12), "{what}");
+    }
+}
+
+/// Payloads that Redis 8.2.3 and Valkey 9.1.2 gave.
+#[test]
+fn dumps_of_other_servers_are_taken() {
+    let packed = b"\x19\x88S\x94R\xa3\x03\x00\x0000\x00\x00\x00\t\x00\x81a\x02\x01\x01\xf4\x88S\x94R\xa3\x03\x00\x00\t\x81c\x02\x81x\x02\
+        \xf4(c\x94R\xa3\x03\x00\x00\t\x81b\x02\x83two\x04\x00\x01\xff\x0c\x00\x15\xa1\xed\x82\x98\t\xfeO";
+    let table = b"\x18\x88S\x94R\xa3\x03\x00\x00\x03O\xa1\x01c\x01x\x00\x01b\x03two\x01\x01a\xc0\x01\x0c\x00~!450\xc0\x04\xbb";
+    let of_valkey =
+        b"\x16\x02\x01a\xc0\x01\x88S\x94R\xa3\x03\x00\x00\x01b\x03two\xff\xff\xff\xff\xff\xff\xff\xffP\x00q\x16\xb5\xa4\xe8\x82\x9cI";
+    let until = ":4000000005000|:-1";
+    for (what, payload, values, deadlines) in [
+        ("a listpack", &packed[..], "$1|1|$3|two|$1|x|", format!("*3|{until}|:4000000009000|")),
+        ("a table", table, "$1|1|$3|two|$1|x|", format!("*3|{until}|:4000000009000|")),
+        ("Valkey", of_valkey, "$1|1|$3|two|$-1|", format!("*3|{until}|:-2|")),
+    ] {
+        let mut talk = Talk::new();
+        let (mut session, mut out) = (talk.client(1), Vec::new());
+        execute(&mut talk.keyspace, &mut talk.server, &mut session, &[b"RESTORE", b"h", b"0", payload], &mut out);
+        assert_eq!(out, b"+OK\r\n", "{what}");
+        assert_eq!(talk.say(&mut session, "HMGET h a b c"), format!("*3|{values}"), "{what}");
+        assert_eq!(talk.say(&mut session, "HPEXPIRETIME h FIELDS 3 a b c"), deadlines, "{what}");
     }
 }
