@@ -170,6 +170,11 @@ impl<'a> Output<'a> {
     /// A line of text that cannot end it.
     fn text(&mut self, mark: u8, text: &[u8]) {
         self.out.push(mark);
+        self.one_line(text);
+    }
+
+    /// Text without ends of lines, and the end of its line.
+    fn one_line(&mut self, text: &[u8]) {
         self.out.extend(text.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }));
         self.out.extend_from_slice(b"\r\n");
     }
@@ -262,7 +267,12 @@ fn write_table(lua: Stack, output: &mut Output, depth: u32) -> bool {
         output.double(lua.number(-1));
     } else if has(lua, b"big_number", Kind::String) {
         let text = lua.bytes(-1).unwrap_or(b"");
-        if output.three() { output.text(b'(', text) } else { output.bulk(text) }
+        if output.three() {
+            output.text(b'(', text);
+        } else {
+            output.header(b'$', text.len());
+            output.one_line(text);
+        }
     } else if has(lua, b"verbatim_string", Kind::Table) {
         if !write_verbatim(lua, output) {
             lua.pop(1);

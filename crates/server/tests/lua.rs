@@ -78,6 +78,9 @@ const SCRIPTS: &[&str] = &[
     "a: HELLO 3",
     "a: EVAL redis.setresp(3)␣return␣redis.call('hgetall','nohash') 0",
     "a: EVAL return␣{double=3.5} 0",
+    "a: EVAL return␣redis.call('xread','BLOCK',0,'STREAMS','s','$') 0",
+    "a: HELLO 2",
+    "a: EVAL return␣{big_number='1\r\n2'} 0",
 ];
 
 const FUNCTIONS: &[&str] = &[
@@ -169,7 +172,13 @@ fn a_late_script_can_be_ended_until_it_writes() {
         ("GET k", BUSY_SCRIPT),
         ("MULTI", "+OK"),
         ("GET k", BUSY_SCRIPT),
-        ("EXEC", BUSY_SCRIPT),
+        (
+            "EXEC",
+            "-EXECABORT Transaction discarded because of: BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+             NOSAVE.",
+        ),
+        ("DISCARD", "-ERR DISCARD without MULTI"),
+        ("MULTI", "+OK"),
         ("DISCARD", "+OK"),
         ("WATCH k", "+OK"),
         ("UNWATCH", "+OK"),

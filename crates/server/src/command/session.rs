@@ -339,6 +339,11 @@ pub fn execute_in(
     let ended = match identified {
         Err(failure) => reject(server, session, None, &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
+            Err(failure) if unit.command.name == "exec" && session.multi.take().is_some() => {
+                keyspace.unwatch(session.id);
+                let text = [b"EXECABORT Transaction discarded because of: ", &failure.text()[..]].concat();
+                reject(server, session, Some(number), &Failure::new(text), out)
+            }
             Err(failure) => reject(server, session, Some(number), &failure, out),
             Ok(()) if session.would_run_script(unit) && late.commits_first() && !keyspace.is_committed() => {
                 server.statistics.commands -= 1;

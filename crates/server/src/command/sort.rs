@@ -218,8 +218,8 @@ fn sorted(context: &mut Context, head: &Collection, request: &Request) -> Result
 /// The elements of the result, in order.
 fn wanted(context: &mut Context, head: &Collection, request: &mut Request) -> Result<Vec<Vec<u8>>, Failure> {
     let (from, to) = request.span(head.count);
-    if request.is_unsorted() && head.kind == Kind::Set && request.store.is_some() {
-        // Sorted, so that the stored list does not depend on the internal order of the set.
+    if request.is_unsorted() && head.kind == Kind::Set && (request.store.is_some() || context.session.is_script) {
+        // Sorted, so that the stored list, or what a script does, does not depend on the internal order of the set.
         (request.by, request.alphabetic) = (None, true);
     }
     if request.is_unsorted() {

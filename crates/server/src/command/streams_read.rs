@@ -280,6 +280,10 @@ fn deliver_again(
 fn read(context: &mut Context, arguments: &[&[u8]], in_group: bool) -> Outcome {
     let woken = context.session.woken_by().map(<[u8]>::to_vec);
     let request = Request { woken, ..Request::parse(arguments, in_group)? };
+    if request.block.is_some() && context.session.is_script {
+        let name = String::from_utf8_lossy(arguments[0]);
+        return Err(Failure::new(format!("ERR {name} command is not allowed with BLOCK option from scripts")));
+    }
     if let Some((_, consumer)) = request.group {
         check_member(consumer)?;
     }
