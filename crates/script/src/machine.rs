@@ -305,10 +305,11 @@ fn enter(lua: Stack) -> c_int {
 
 /// Takes the error on top into the job.
 fn failed(lua: Stack, job: &mut Job) {
-    let mut failure = Failure::new("");
+    // Of the job, not of this frame, which an error of memory may leave.
+    let failure = job.failure.insert(Failure::new(""));
     if lua.kind(-1) == Kind::Table {
         lua.field(-1, b"err");
-        failure_text(lua, &mut failure);
+        failure_text(lua, failure);
         lua.field(-2, b"ignore_error_stats_update");
         failure.counted = lua.boolean(-1);
         lua.pop(2);
@@ -326,14 +327,13 @@ fn failed(lua: Stack, job: &mut Job) {
         }
     } else if job.mode == Mode::Loading {
         failure.message.extend_from_slice(b"ERR ");
-        failure_text(lua, &mut failure);
+        failure_text(lua, failure);
     } else {
         failure.message.extend_from_slice(b"ERR Error running script ");
         failure.message.extend_from_slice(job.name);
         failure.message.extend_from_slice(b", ");
-        failure_text(lua, &mut failure);
+        failure_text(lua, failure);
     }
-    job.failure = Some(failure);
 }
 
 /// Appends the text on top. A number is not turned into a string: that could allocate, and the failure would be lost.
