@@ -53,8 +53,8 @@ pub struct ExportFlags {
     /// rdb: a file like dump.rdb; aof: a directory like appendonlydir of Redis 7.
     #[arg(long, value_enum)]
     format: Format,
-    /// Version of the RDB format: 9 (every Redis since 5.0 reads it), 10 (Redis 7.0; from here on all that is known of streams has a place),
-    /// 11 (Redis 7.2), 12 (Redis 7.4 and 8; taken anyway if fields of hashes have deadlines) or 80 (Valkey 9).
+    /// Version of the RDB format: 9 (every Redis since 5.0 reads it), 10 (Redis 7.0; from here on all that is known of streams has a
+    /// place), 11 (Redis 7.2), 12 (Redis 7.4 and 8; taken anyway if fields of hashes have deadlines) or 80 (Valkey 9).
     #[arg(long, default_value = "9", value_parser = version)]
     rdb_version: Version,
 }

@@ -5,10 +5,9 @@
 //! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
 //! written and read in steps), `libraries` (code of functions), `collection` and `inline` (small collections, which lie in their key's
 //! entry), `delta` (changes of entries), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks`
-//! (positions of elements in their order), `watch`,
-//! `waits` and `changes` (clients that want to know of a change), `trace` (changes for a second log), `unsynced` (changes that are not
-//! durable yet), `cleaner` (removal of deleted collections), `image` (whole keyspaces and whole values), `successor` (replacement of all
-//! keys at once).
+//! (positions of elements in their order), `watch`, `waits` and `changes` (clients that want to know of a change), `trace` (changes for a
+//! second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `image` (whole keyspaces and
+//! whole values), `successor` (replacement of all keys at once).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and

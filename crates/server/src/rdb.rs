@@ -75,15 +75,15 @@ pub mod kind {
     pub const STREAM_4: u8 = 26;
     /// A hash of Valkey whose fields have deadlines. Its files have byte 22 for it, which no file here has in the place of this number.
     pub const HASH_VALKEY: u8 = 0xf0;
+}
 
-    /// Type of the value behind a byte, in a version of the format.
-    pub fn of(byte: u8, version: u32) -> u8 {
-        match byte {
-            HASH_DEADLINES_EARLY if version == super::VALKEY => HASH_VALKEY,
-            // A byte that is no type.
-            HASH_VALKEY => u8::MAX,
-            byte => byte,
-        }
+/// Type of the value behind a byte, in a version of the format.
+pub fn value_kind(byte: u8, version: u32) -> u8 {
+    match byte {
+        kind::HASH_DEADLINES_EARLY if version == VALKEY => kind::HASH_VALKEY,
+        // A byte that is no type.
+        kind::HASH_VALKEY => u8::MAX,
+        byte => byte,
     }
 }
 

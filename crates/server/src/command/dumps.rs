@@ -6,7 +6,7 @@ use super::{Command, Context, Failure, Group, LaterString, Outcome, SYNTAX};
 use crate::keyspace::check_key;
 use crate::log::Level;
 use crate::persist::{LoadError, LongDump, Pieces, SaveError, dump as dump_value, load};
-use crate::rdb::{END_OF_VALUE, Element, Input, StreamElement, kind, long_value, open_value, read_value};
+use crate::rdb::{END_OF_VALUE, Element, Input, StreamElement, long_value, open_value, read_value, value_kind};
 use std::fmt::Display;
 
 const fn dumps(name: &'static str, arity: i32, run: Run) -> Command {
@@ -117,7 +117,7 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (payload, version) = open_value(payload).ok_or(WRONG)?;
     let loaded = load(context.keyspace, (db, key), deadline, Pieces::Whole, |visit| {
         let mut input = Input::new(payload);
-        let of = kind::of(input.byte()?, version);
+        let of = value_kind(input.byte()?, version);
         read_value(&mut input, of, &mut |element| {
             if let Element::Stream(StreamElement::Corrected(what)) = element {
                 let values: [(&str, &dyn Display); 3] = [("db", &db), ("key", &key.escape_ascii()), ("what", &what)];

@@ -179,9 +179,8 @@ const SPECS: &[(&[KeySpec], &str)] = &[
         &[key(READ, 1)],
         "bitcount bitfield_ro bitpos digest dump expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get getbit \
          getrange hexpiretime hget hgetall hkeys hmget hpexpiretime hpttl hrandfield hscan httl hvals lindex lpos lrange pexpiretime pttl \
-         smembers smismember srandmember \
-         sscan substr ttl xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange \
-         zrevrangebylex zrevrangebyscore zrevrank zscan zscore",
+         smembers smismember srandmember sscan substr ttl xpending xrange xrevrange zcount zlexcount zmscore zrandmember zrange \
+         zrangebylex zrangebyscore zrank zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore",
     ),
     (&[key(RO, 1)], "hexists hlen hstrlen llen scard sismember strlen type xlen zcard"),
     (&[key(RO, 2)], "memory|usage object|encoding object|freq object|idletime object|refcount"),

@@ -1,8 +1,8 @@
 //! Deadlines of the fields of hashes.
 //!
-//! The head of a hash has the number of its fields with a deadline and the earliest of their deadlines ([`FieldDeadlines`]). An inline hash
-//! has each deadline beside its field (`inline`). Any other has two engine keys for each: one in the order of deadlines, and one by the name
-//! of the field (`layout`). The value of the field lies where it lies without a deadline.
+//! The head of a hash has the number of its fields with a deadline and the earliest of these deadlines ([`FieldDeadlines`]). An inline hash
+//! has each deadline beside its field (`inline`). Any other has two engine keys for each: one in the order of deadlines, and one by the
+//! name of the field (`layout`). The value of the field lies where it lies without a deadline.
 //!
 //! A field whose deadline has passed is gone for every reader: whoever finds the hash removes such fields first. So reads of fields,
 //! walks, sizes and positions need not know of deadlines. [`Keyspace::remove_expired`] removes them if nobody looks; the hash lies among

@@ -3,7 +3,7 @@
 use super::input::{Input, Mark};
 use super::skip::{module_parts, skip_value};
 use super::value::{Element, module_name, read_value};
-use super::{Error, NEWEST, Result, VALKEY, kind, opcode};
+use super::{Error, NEWEST, Result, VALKEY, opcode, value_kind};
 use std::io::{Read, Seek};
 
 /// First byte that is no type of a value: the input behind it cannot be understood. Errors name lower types that are not read.
@@ -162,7 +162,7 @@ impl<R: Read> Reader<R> {
                 byte @ FIRST_NO_TYPE..opcode::SLOT => return Err(self.input.unsupported(format!("a record of type {byte}"))),
                 byte => {
                     self.input.string(&mut key.name)?;
-                    let of = kind::of(byte, self.version);
+                    let of = value_kind(byte, self.version);
                     key.kind = of;
                     self.pending = Some(of);
                     self.last = Some((of, self.input.mark()));
