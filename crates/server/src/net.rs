@@ -150,6 +150,8 @@ struct EventLoop {
     ready: VecDeque<u64>,
     /// Clients that take part in this turn.
     touched: Vec<u64>,
+    /// Clients with replies or messages since the last commit.
+    unsettled: Vec<u64>,
     /// Clients whose requests wait until a pause is over.
     postponed: Vec<u64>,
     /// Clients with replies that wait for a sync.
@@ -247,6 +249,7 @@ impl Net {
             present: VecDeque::new(),
             ready: VecDeque::new(),
             touched: Vec::new(),
+            unsettled: Vec::new(),
             postponed: Vec::new(),
             awaiting: Vec::new(),
             asked: 0,
@@ -460,6 +463,17 @@ impl EventLoop {
         }
     }
 
+    /// Adds a client to those that may have replies or messages since the last commit.
+    fn unsettle(&mut self, id: u64) {
+        self.touch(id);
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.is_unsettled
+        {
+            connection.is_unsettled = true;
+            self.unsettled.push(id);
+        }
+    }
+
     /// Reads from a client. False: the client has to wait.
     fn receive(&mut self, data: &mut Data, id: u64, now: u64) -> bool {
         let Some(connection) = self.connections.get_mut(id) else { return false };
@@ -510,6 +524,10 @@ impl EventLoop {
             if connection.is_postponed && !self.postponed.contains(&id) {
                 self.postponed.push(id);
             }
+            if !connection.is_unsettled {
+                connection.is_unsettled = true;
+                self.unsettled.push(id);
+            }
             self.connections.put(id, connection);
             match handled {
                 // A request may have begun to wait when as much has already arrived behind it as is read of a waiting client.
@@ -554,14 +572,19 @@ impl EventLoop {
         let is_always = data.server.configuration.fsync == Fsync::Always;
         let committed = data.keyspace.committed();
         let synced = is_always.then(|| data.keyspace.synced());
-        for id in &self.touched {
-            let Some(connection) = self.connections.get_mut(*id) else { continue };
+        let mut unsettled = std::mem::take(&mut self.unsettled);
+        unsettled.retain(|id| {
+            // The client whose script runs is settled after the script.
+            let Some(connection) = self.connections.get_mut(*id) else { return self.connections.is_out(*id) };
+            connection.is_unsettled = false;
             connection.settle(committed, synced);
             if connection.waits_for_sync() && !connection.is_awaiting {
                 connection.is_awaiting = true;
                 self.awaiting.push(*id);
             }
-        }
+            false
+        });
+        self.unsettled = unsettled;
         if committed > self.asked && synced.is_some_and(|synced| synced < committed) {
             self.asked = committed;
             self.syncs.ask();

@@ -97,6 +97,8 @@ pub(super) struct Connection {
     pub is_active: bool,
     /// The client takes part in this turn.
     pub is_touched: bool,
+    /// There may be replies or messages since the last commit.
+    pub is_unsettled: bool,
     /// The client will send nothing more.
     pub is_shut: bool,
     /// Since when more is to be sent than the client's soft limit, unix milliseconds.
@@ -153,6 +155,7 @@ impl Connection {
             is_postponed: false,
             is_active: false,
             is_touched: false,
+            is_unsettled: false,
             is_shut: false,
             behind_since: None,
             held: 0,

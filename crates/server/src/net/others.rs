@@ -33,7 +33,7 @@ impl EventLoop {
         }
         let now = data.keyspace.now();
         for post in data.server.hub.take() {
-            self.touch(post.to);
+            self.unsettle(post.to);
             if let Some(connection) = self.connections.get_mut(post.to) {
                 connection.post(&post, self.cause, data.server, now);
             }
@@ -65,7 +65,7 @@ impl EventLoop {
     }
 
     fn resume(&mut self, data: &mut Data, id: u64, key: Option<&[u8]>) {
-        self.touch(id);
+        self.unsettle(id);
         match self.connections.get_mut(id) {
             Some(connection) if !connection.is_dead => {
                 let handled = connection.resume(key, data.keyspace, data.server);
@@ -81,7 +81,7 @@ impl EventLoop {
     }
 
     fn give_up(&mut self, data: &mut Data, id: u64, reason: Reason) {
-        self.touch(id);
+        self.unsettle(id);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.give_up(reason, data.keyspace, data.server);
         }
@@ -106,7 +106,7 @@ impl EventLoop {
         data.keyspace.forget_synced();
         let text = failure.map(|why| format!("MISCONF It is not known what would survive a power cut: {why}"));
         for id in std::mem::take(&mut self.awaiting) {
-            self.touch(id);
+            self.unsettle(id);
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.release(synced);
             if let Some(text) = &text {
