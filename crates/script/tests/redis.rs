@@ -1,5 +1,5 @@
-//! Programs that were run on Redis 7.0.15, with replies that are equal byte for byte. `data/redis-7.0.15` has what that server answered; with
-//! REWRITE=1 in the environment it is made anew from an installed `redis-server`.
+//! Programs that were run on Redis 7.0.15, with replies that are equal byte for byte. `data/redis-7.0.15` has what that server answered;
+//! with REWRITE=1 in the environment it is made anew from an installed `redis-server`.
 
 use crate::common::Server;
 use crate::programs::{by_hand, programs, unescape};

@@ -455,3 +455,16 @@ fn an_image_stays_as_it_was() {
     assert!(everything(image.keyspace()) == before);
     assert!(everything(&keyspace) != before);
 }
+
+#[test]
+fn libraries_of_functions_go_out_and_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, stops) = (directory.path().join("dump.rdb"), AtomicBool::new(false));
+    let (mut keyspace, mut other) = (fresh(), fresh());
+    keyspace.put_library(b"x", b"#!lua name=x\nredis.register_function('f', function() return 1 end)");
+    keyspace.commit(&WriteOptions::default()).unwrap();
+    export_rdb(&keyspace, &path, Version::Nine, &stops).unwrap();
+    assert_eq!(import(&path, &mut other).unwrap().functions, 1);
+    assert_eq!(other.libraries().unwrap(), keyspace.libraries().unwrap());
+    assert!(import(&path, &mut other).unwrap_err().to_string().contains("libraries of functions already"));
+}
