@@ -93,4 +93,3 @@ for protocol in (2, 3):
     transactions(r)
     waiting(r, protocol)
     assert r.info("keyspace")["db0"]["keys"] == r.dbsize() == len(list(r.scan_iter()))
-print(f"redis-py {redis.__version__}{', TLS' if TLS else ''}: ok")
