@@ -131,7 +131,7 @@ for (const connect of drivers) {
   await new Queue("others", options).obliterate({ force: true });
   await Promise.all([events, flow, queue].map((each) => each.close()));
   const left = new Redis(port);
-  assert.deepEqual((await left.keys("*")).filter((key) => !key.endsWith(":meta")), []);
+  assert.deepEqual((await left.keys("*")).filter((key) => !/:(meta|limiter)$/.test(key)), []);
   await left.flushall();
   await left.quit();
   await Promise.all(opened.map((close) => close()));
