@@ -16,6 +16,10 @@ const CLIENTS: usize = 3;
 const TOGETHER: u64 = 16;
 const VALUE: usize = 4000;
 
+fn kills() -> u64 {
+    std::env::var("KILLS").map_or(8, |kills| kills.parse().unwrap())
+}
+
 fn start(path: &Path) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
         .args(["serve", "--port", "0", "--appendfsync", "always", "--dir"])
@@ -120,7 +124,7 @@ fn scripts_of_a_killed_server_are_there_whole_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();
     let sum = "local sum = 0 for n = 0, 7 do sum = sum + (redis.call('get', 'account:' .. n) or 0) end return sum";
     let mut moves = 0;
-    for round in 0..KILLS {
+    for round in 0..kills() {
         let (mut child, address) = start(directory.path());
         if round == 0 {
             let each = (TOTAL / ACCOUNTS).to_string();
@@ -149,8 +153,7 @@ fn scripts_of_a_killed_server_are_there_whole_or_not_at_all() {
 fn what_a_killed_server_has_acknowledged_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let acknowledged: [AtomicU64; CLIENTS] = Default::default();
-    let kills = std::env::var("KILLS").map_or(8, |kills| kills.parse().unwrap());
-    for round in 0..kills {
+    for round in 0..kills() {
         let (mut child, address) = start(directory.path());
         std::thread::scope(|scope| {
             for (client, acknowledged) in acknowledged.iter().enumerate() {
