@@ -130,8 +130,8 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "compatible",
         false,
-        "version of Redis that `INFO`, `HELLO` and `LOLWUT` show: `7.0` (7.0.15) or `8` (8.4.0). It changes no command: newer ones work \
-         with both, but some clients send them only to a server that says it is new",
+        "version of Redis that `INFO`, `HELLO`, `LOLWUT` and scripts (`redis.REDIS_VERSION`) show: `7.0` (7.0.15) or `8` (8.4.0). All \
+         commands work with both, but some clients send newer ones only to a server that names a new version",
         |c| c.compatible.name().into(),
         |c, value| {
             c.compatible = Compatible::parse(value).ok_or("argument(s) must be one of the following: 7.0, 8")?;
