@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 /// Argument as 32 bits, rounded to the nearest integer, ties to even.
 fn bits(lua: Stack, argument: c_int) -> u32 {
-    // The low half of the mantissa of the sum is the number modulo 2^32, as in the original.
+    // The low half of the mantissa of the sum is the number modulo 2^32, as in the C library LuaBitOp.
     (lua.number_argument(argument) + 6_755_399_441_055_744.0).to_bits() as u32
 }
 

@@ -1,4 +1,5 @@
-//! Room for text that native functions build: it counts against the bound of Lua's memory before it is allocated.
+//! Text that native functions build, in a buffer of the [`State`](crate::state::State). Its bytes are checked against the bound of Lua's
+//! memory before they are allocated.
 
 use crate::lua::Stack;
 

@@ -1,4 +1,4 @@
-//! Libraries of functions: what a loading library registers.
+//! Libraries of functions, and `redis.register_function`, by which a library that loads registers its functions.
 
 use crate::lua::{Kind, Stack};
 use crate::redis::push_error;
@@ -9,26 +9,26 @@ use std::ffi::c_int;
 /// A function of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Name by which `FCALL` knows it, in all libraries.
+    /// Name for `FCALL`, unique among all libraries.
     pub name: Vec<u8>,
     /// Description, if the library gives one.
     pub description: Option<Vec<u8>>,
-    /// Flags.
+    /// Flags that the library states for the function.
     pub flags: Flags,
 }
 
 /// A library of functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Library {
-    /// Name in the first line of the code.
+    /// Name, from the first line of the code.
     pub name: Vec<u8>,
-    /// Code, with its first line.
+    /// Whole code, with its first line.
     pub code: Vec<u8>,
     /// Functions in the order of their registration.
     pub functions: Vec<Function>,
 }
 
-/// A function that a library has registered while it loads.
+/// A function that the loading library has registered.
 pub(crate) struct Registered {
     pub(crate) function: Function,
     /// Number of the Lua function in the registry.
@@ -40,7 +40,7 @@ fn refuse(lua: Stack, text: &str) -> ! {
     lua.raise()
 }
 
-/// `redis.register_function(name, function)` or with a table of named arguments.
+/// `redis.register_function(name, function)`, or with one table of named arguments.
 pub(crate) fn register(lua: Stack) -> c_int {
     if lua.state().mode.get() != Mode::Loading {
         refuse(lua, "redis.register_function can only be called on FUNCTION LOAD command")
@@ -78,7 +78,7 @@ pub(crate) fn register(lua: Stack) -> c_int {
     0
 }
 
-/// Reads named arguments.
+/// Reads the table of named arguments into slots 2 to 4 and `flags`.
 fn named(lua: Stack, flags: &mut Flags) {
     if lua.kind(1) != Kind::Table {
         refuse(
@@ -92,7 +92,7 @@ fn named(lua: Stack, flags: &mut Flags) {
         if !matches!(lua.kind(-2), Kind::String | Kind::Number) {
             refuse(lua, "named argument key given to redis.register_function is not a string")
         }
-        // A copy, as a number would become a string in its slot and `next` needs the number.
+        // A copy of the key is read: reading turns a number into a string in its slot, and `next` needs the number.
         lua.copy(-2);
         let key = lua.bytes(-1).unwrap_or(b"");
         let is = |name: &str| key.eq_ignore_ascii_case(name.as_bytes());
@@ -135,7 +135,7 @@ fn named(lua: Stack, flags: &mut Flags) {
     }
 }
 
-/// Reads the flags in the table on top; no if one is unknown.
+/// Reads the flags in the table on top; false if one is unknown.
 fn read_flags(lua: Stack, flags: &mut Flags) -> bool {
     for n in 1.. {
         lua.raw_get_at(-1, n);

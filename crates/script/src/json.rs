@@ -1,4 +1,4 @@
-//! The library `cjson`: JSON, with the settings and the texts of the library of that name.
+//! The library `cjson`: JSON, with the settings and the errors' texts of the C library lua-cjson.
 
 use crate::coding::{finish, put};
 use crate::lua::{Kind, Stack, native};
@@ -6,7 +6,7 @@ use crate::number::{general, scan};
 use crate::sandbox;
 use std::ffi::{CStr, c_int};
 
-/// Nesting at which coding ends, whatever the settings say: it recurses on the stack of the process.
+/// Deepest nesting that is encoded or decoded, whatever the settings say: both recurse on the stack of the process.
 const DEPTH_MAX: i32 = 2000;
 
 /// Settings of an instance of the library.
@@ -17,7 +17,7 @@ struct Config {
     sparse_safe: i32,
     encode_depth: i32,
     decode_depth: i32,
-    /// 0 refuses infinity and NaN, 1 writes them, 2 writes null.
+    /// Treatment of infinity and NaN: 0 refuses them, 1 writes them, 2 writes null.
     encode_invalid: i32,
     decode_invalid: bool,
     keep_buffer: bool,
@@ -42,7 +42,7 @@ fn config<'a>(lua: Stack) -> &'a std::cell::Cell<Config> {
     lua.block(Stack::kept(1))
 }
 
-/// Checks the number of arguments and fills up with nil.
+/// Checks that there are at most `count` arguments, and fills missing ones with nil.
 fn arguments(lua: Stack, count: c_int) -> Config {
     if lua.top() > count {
         lua.bad_argument(count + 1, c"found too many arguments");
@@ -51,7 +51,7 @@ fn arguments(lua: Stack, count: c_int) -> Config {
     config(lua).get()
 }
 
-/// An integer setting: read if given, then pushed.
+/// Reads an integer setting if the argument is given, and pushes its value.
 fn integer(lua: Stack, argument: c_int, value: &mut i32, least: i32, most: i32, range: &CStr) {
     if lua.kind(argument) != Kind::Nil {
         let given = lua.integer_argument(argument);
@@ -63,7 +63,7 @@ fn integer(lua: Stack, argument: c_int, value: &mut i32, least: i32, most: i32, 
     lua.push_number(f64::from(*value));
 }
 
-/// A setting with named values, of which the first two are also false and true.
+/// Reads a setting with named values, the first two of which are also false and true, and pushes its value.
 fn choice(lua: Stack, argument: c_int, value: &mut i32, names: &[&[u8]]) {
     if lua.kind(argument) == Kind::Boolean {
         *value = i32::from(lua.boolean(argument));
@@ -84,7 +84,7 @@ fn choice(lua: Stack, argument: c_int, value: &mut i32, names: &[&[u8]]) {
     if (0..=1).contains(value) { lua.push_boolean(*value == 1) } else { lua.push_bytes(names[*value as usize]) }
 }
 
-/// A setting that is on or off.
+/// Reads a setting that is on or off, and pushes its value.
 fn switch(lua: Stack, argument: c_int, value: &mut bool) {
     let mut number = i32::from(*value);
     choice(lua, argument, &mut number, &[b"off", b"on"]);
@@ -279,7 +279,7 @@ enum Token {
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// Its text is at the end of the text under construction.
+    /// A string; its text is at the end of the text under construction.
     Text,
     Number(f64),
     Boolean(bool),
@@ -309,7 +309,7 @@ impl Token {
     }
 }
 
-/// A text that is decoded. A zero byte ends it, as does its end.
+/// A text that is decoded, up to its first zero byte or its end.
 struct Parser<'a> {
     lua: Stack,
     data: &'a [u8],
@@ -318,7 +318,7 @@ struct Parser<'a> {
     token_at: usize,
     depth: i32,
     settings: Config,
-    /// Length of the text under construction before a string.
+    /// Length that the text under construction had before the current string.
     start: usize,
 }
 
@@ -365,7 +365,7 @@ impl Parser<'_> {
         if self.settings.decode_invalid && self.is_invalid() { self.number() } else { Token::Damaged("invalid token") }
     }
 
-    /// Whether what follows is a number for C and none for JSON.
+    /// Whether the next characters are a number in C and none in JSON.
     fn is_invalid(&self) -> bool {
         let rest = self.rest();
         if rest.first() == Some(&b'+') {
@@ -430,7 +430,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The character that an escape or a pair of them stands for, and its length.
+    /// Decodes an escape or a surrogate pair of them: the character in UTF-8, and the length of the escape.
     fn character(&self) -> Option<(char, usize)> {
         let unit = |at: usize| {
             let digits = self.data.get(at..at + 4)?;

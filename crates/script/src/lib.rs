@@ -2,9 +2,9 @@
 //!
 //! * A [`Machine`] belongs to one thread. It keeps scripts by their digest and libraries by their name, and runs them.
 //! * A [`Host`] is the server behind a script. Commands go out as borrowed arguments and come back as encoded replies.
-//! * Scripts cannot change anything that outlives them, other than through their host and the settings of `cjson`: globals and libraries
-//!   are read-only, and there is no file, no program, and no bytecode.
-//! * A script has bounded memory. It ends when its host says so: between instructions, and within long native loops.
+//! * A script changes nothing that outlives it, except through its host and the settings of `cjson`: globals and libraries are read-only,
+//!   and scripts reach no files, no processes and no bytecode.
+//! * Memory of scripts is bounded. A script ends when its host says so: between instructions, and within long native loops.
 //!
 //! Lua itself is C (crate mlua-sys, vendored). Code with `unsafe` is in `lua.rs`, `state.rs` and `machine.rs`; the rule that all other code
 //! here follows stands at the head of `lua.rs`.

@@ -1,9 +1,9 @@
 //! The stack of a Lua machine: the calls into Lua's C code, with Rust types around them.
 //!
-//! Lua reports errors by `longjmp` to the protected call that encloses them. A method that can allocate, or that returns `!`, may leave
-//! that way. The rule for all code of this crate that runs inside a protected call, which is what [`native`] makes callable: no value with
-//! a destructor is alive in a frame while it calls a method of [`Stack`]. Buffers belong to the [`State`], frames hold references to them.
-//! Leaving such frames without unwinding is what the "C-unwind" ABI permits.
+//! Lua reports an error by `longjmp` to the protected call that encloses it. Methods that can allocate, and those that return `!`, may
+//! leave their callers' frames in this way. Hence a rule for all code of this crate that runs inside a protected call, i.e. all functions
+//! that [`native`] makes callable: no value with a destructor is alive in a frame while it calls a method of [`Stack`]. Buffers belong to
+//! the [`State`], and frames hold references to them. The "C-unwind" ABI permits to leave such frames without unwinding.
 //!
 //! Indices count from 1 at the bottom of the frame, or from -1 at its top. Callers name slots that exist and reserve those beyond 20.
 
@@ -16,9 +16,9 @@ use std::fmt::{Arguments, Write};
 pub(crate) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 /// Pseudo-index of the running thread's table of globals.
 pub(crate) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
-/// Number of results for "all that there are".
+/// Number of results that asks for all.
 pub(crate) const ALL: c_int = ffi::LUA_MULTRET;
-/// Bytes of an error's text that are kept.
+/// Longest text of an error, bytes; the rest is cut.
 const TEXT_MAX: usize = 512;
 
 /// Type of a Lua value.
@@ -127,7 +127,7 @@ impl Stack {
         unsafe { ffi::lua_replace(self.0, at) }
     }
 
-    /// Makes sure that more slots exist; no if Lua's limit is reached.
+    /// Reserves more slots; false if Lua's limit is reached.
     pub(crate) fn reserve(self, slots: c_int) -> bool {
         unsafe { ffi::lua_checkstack(self.0, slots) != 0 }
     }
@@ -168,7 +168,7 @@ impl Stack {
         unsafe { ffi::lua_isnumber(self.0, at) != 0 }
     }
 
-    /// Truth of a value.
+    /// Value as a condition: false for nil and false, true for all others.
     pub(crate) fn boolean(self, at: c_int) -> bool {
         unsafe { ffi::lua_toboolean(self.0, at) != 0 }
     }
@@ -188,7 +188,7 @@ impl Stack {
         unsafe { ffi::lua_objlen(self.0, at) }
     }
 
-    /// Whether two values are the same without metamethods.
+    /// Whether two values are equal, without metamethods.
     pub(crate) fn same(self, a: c_int, b: c_int) -> bool {
         unsafe { ffi::lua_rawequal(self.0, a, b) != 0 }
     }
@@ -214,7 +214,7 @@ impl Stack {
         unsafe { ffi::lua_pushlstring_(self.0, bytes.as_ptr().cast(), bytes.len()) }
     }
 
-    /// Pushes a pointer that Lua does not look behind.
+    /// Pushes a pointer as a light userdata, which Lua does not dereference.
     pub(crate) fn push_light(self, pointer: *mut c_void) {
         unsafe { ffi::lua_pushlightuserdata(self.0, pointer) }
     }
@@ -252,7 +252,7 @@ impl Stack {
         unsafe { ffi::lua_tocfunction(self.0, at) }
     }
 
-    /// Goes on as another native function with the same arguments.
+    /// Calls another native function with the arguments of the running one; its results are those of the running one.
     pub(crate) fn become_native(self, function: Native) -> c_int {
         unsafe { function(self.0) }
     }
@@ -341,10 +341,10 @@ impl Stack {
 
     /// Compiles text, never bytecode. Pushes the function, or the error.
     pub(crate) fn load(self, code: &[u8], name: &CStr) -> bool {
-        // A text that begins as bytecode does gets the parser's own error: a blank goes before the byte.
+        // Lua would load text that begins like bytecode as bytecode. With a blank in front it is text, and the parser reports an error.
         let code = if code.first() == Some(&ffi::LUA_SIGNATURE[0]) { b" \x1b" } else { code };
-        // SAFETY: as above. The parser keeps the name by a string that it does not anchor (CVE-2025-49844); the same string, strings being
-        // unique, is on the stack while it runs. Nor does it run code of a script, as text comes in one piece.
+        // SAFETY: as above. The parser holds the name in a string that the collector may free (CVE-2025-49844). An equal string is on the
+        // stack meanwhile and keeps it alive, since equal strings are one object. The text comes in one piece, so no script runs meanwhile.
         unsafe {
             ffi::lua_pushstring_(self.0, name.as_ptr());
             let loaded = ffi::luaL_loadbuffer(self.0, code.as_ptr().cast(), code.len(), name.as_ptr()) == ffi::LUA_OK;
@@ -353,12 +353,12 @@ impl Stack {
         }
     }
 
-    /// Takes the value on top; its number in the registry.
+    /// Moves the value on top into the registry; returns its number there.
     pub(crate) fn keep(self) -> c_int {
         unsafe { ffi::luaL_ref(self.0, REGISTRY) }
     }
 
-    /// Drops a value of the registry.
+    /// Removes a value from the registry.
     pub(crate) fn drop_kept(self, number: c_int) {
         unsafe { ffi::luaL_unref(self.0, REGISTRY, number) }
     }
@@ -379,7 +379,7 @@ impl Stack {
     /// Pushes text of at most 512 bytes.
     pub(crate) fn push_text(self, message: Arguments) {
         let mut text = Text { bytes: [0; TEXT_MAX], length: 0 };
-        // Text takes everything and keeps what fits.
+        // Writing to `Text` never fails: it keeps the part that fits.
         let _ = text.write_fmt(message);
         self.push_bytes(&text.bytes[..text.length]);
     }

@@ -1,4 +1,4 @@
-//! The machine: scripts by digest, libraries, and the way in and out of Lua.
+//! The machine: scripts by digest, libraries by name, and the protected calls that enter Lua.
 
 use crate::functions::{Function, Library};
 use crate::host::{Failure, Host, Protocol};
@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_int};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Bytes that a buffer of native functions keeps between two scripts.
+/// Capacity that a buffer of native functions keeps between two scripts, bytes.
 const BUFFER_KEPT: usize = 64 << 10;
 
 /// Digest of a script in 40 lower-case hexadecimal digits.
@@ -31,7 +31,7 @@ impl Hash for Digest {
     }
 }
 
-/// Hasher of what is mixed already.
+/// Hasher for digests, whose bits are evenly distributed already.
 #[derive(Default)]
 struct Mixed(u64);
 
@@ -85,7 +85,7 @@ impl Default for Settings {
 struct Script {
     code: Vec<u8>,
     flags: Option<Flags>,
-    /// Number of the function in the registry, and the Lua state that it is of.
+    /// Number of the function in the registry, and the generation of the Lua state that it belongs to.
     compiled: Option<(c_int, u64)>,
 }
 
@@ -95,7 +95,8 @@ struct Loaded {
     kept: Vec<c_int>,
 }
 
-/// Numbers in the registry of the native functions that a machine enters by: making one could fail for memory, outside of a protected call.
+/// Numbers in the registry of the native functions by which the machine enters Lua. They are made in advance: making one may run out of
+/// memory, outside of a protected call.
 #[derive(Clone, Copy)]
 struct Entries {
     run: c_int,
@@ -105,7 +106,7 @@ struct Entries {
     set_index: c_int,
 }
 
-/// A script, function or library that runs: for the native function that starts it.
+/// A script, function or library to run, as the argument of the native function `run`.
 struct Job<'a> {
     function: c_int,
     mode: Mode,
@@ -126,7 +127,7 @@ pub struct Machine {
     lua: Stack,
     tables: Tables,
     entries: Entries,
-    /// Counts Lua states: functions of an older one are compiled again.
+    /// Number of the Lua state. Functions that were compiled in an older one are compiled again.
     generation: u64,
     scripts: HashMap<Digest, Script, BuildHasherDefault<Mixed>>,
     libraries: BTreeMap<Vec<u8>, Loaded>,
@@ -173,7 +174,7 @@ fn open(settings: &Settings) -> (Box<State>, Stack, (Tables, Entries)) {
     unsafe extern "C-unwind" fn unprotected(_: *mut ffi::lua_State) -> c_int {
         panic!("a Lua error outside of a protected call");
     }
-    // Less would not hold the libraries.
+    // Lua's libraries need this much.
     let state = Box::new(State::new(settings.memory_max.max(1 << 20)));
     // SAFETY: the allocator gets its `State`, which is boxed and outlives the machine.
     let lua = unsafe {
@@ -204,7 +205,7 @@ fn set_index(lua: Stack) -> c_int {
     0
 }
 
-/// Code, the number of its globals in the registry, its name, and what comes of it.
+/// Argument of `compile`: the code, the number of its globals in the registry, its name, and the result.
 struct Compile<'a>(&'a [u8], c_int, &'a CStr, Result<c_int, Vec<u8>>);
 
 fn compile(lua: Stack) -> c_int {
@@ -221,7 +222,7 @@ fn compile(lua: Stack) -> c_int {
     0
 }
 
-/// Makes an error a table and notes where it happened.
+/// Error handler of scripts: makes the error a table, with the source and line where it happened.
 fn handler(lua: Stack) -> c_int {
     lua.set_top(1);
     if lua.kind(1) != Kind::Table {
@@ -303,9 +304,9 @@ fn enter(lua: Stack) -> c_int {
     0
 }
 
-/// Takes the error on top into the job.
+/// Stores the error on top as the job's failure.
 fn failed(lua: Stack, job: &mut Job) {
-    // Of the job, not of this frame, which an error of memory may leave.
+    // The failure belongs to the job: this frame may be left by an error of memory.
     let failure = job.failure.insert(Failure::new(""));
     if lua.kind(-1) == Kind::Table {
         lua.field(-1, b"err");
@@ -336,7 +337,7 @@ fn failed(lua: Stack, job: &mut Job) {
     }
 }
 
-/// Appends the text on top. A number is not turned into a string: that could allocate, and the failure would be lost.
+/// Appends the text on top to a failure. A number is printed here and not by Lua, which could run out of memory and lose the failure.
 fn failure_text(lua: Stack, failure: &mut Failure) {
     match lua.kind(-1) {
         Kind::String => failure.message.extend_from_slice(lua.bytes(-1).unwrap_or(b"")),
@@ -363,7 +364,7 @@ impl Machine {
         (self.scripts.len(), self.scripts.values().map(|script| script.code.len()).sum())
     }
 
-    /// Compiles a script and keeps it; its digest. The error's text has a code.
+    /// Compiles a script, adds it to the cache and returns its digest. The text of a failure begins with a code.
     pub fn load_script(&mut self, code: &[u8]) -> Result<Digest, Failure> {
         let digest = Digest::of(code);
         if !self.scripts.contains_key(&digest) {
@@ -379,7 +380,7 @@ impl Machine {
         self.scripts.contains_key(digest)
     }
 
-    /// Flags of a script in the cache; the inner `None` is a script that states none.
+    /// Flags of a script in the cache. `None`: it is not there; `Some(None)`: it states no flags.
     pub fn script_flags(&self, digest: &Digest) -> Option<Option<Flags>> {
         self.scripts.get(digest).map(|script| script.flags)
     }
@@ -405,7 +406,7 @@ impl Machine {
     }
 
     fn collect(&mut self) {
-        // A finalizer cannot fail: scripts have none. What is left of an error is dropped.
+        // The collection cannot fail, since scripts have no finalizers; `set_top` drops a result in any case.
         self.lua.raw_get_at(crate::lua::REGISTRY, self.entries.collect);
         let _ = self.lua.protected(0, 0, 0);
         self.lua.set_top(0);
@@ -514,7 +515,8 @@ impl Machine {
         }
     }
 
-    /// Replaces a Lua state that has refused memory: what filled it may be alive in a library or between two steps of the collector.
+    /// Replaces a Lua state that has refused memory: the values that filled it may still be alive, in a library or until the collector
+    /// finds them.
     fn renew_if_refused(&mut self) {
         if self.state.refused() {
             let (state, lua, tables) = open(&self.settings);
@@ -524,7 +526,7 @@ impl Machine {
         }
     }
 
-    /// Replaces a Lua state that a panic has left in the middle of something. Its memory is lost: it cannot be closed.
+    /// Replaces a Lua state that a panic has left in the middle of a call. The old one cannot be closed, so its memory is lost.
     fn abandon(&mut self) {
         let (state, lua, tables) = open(&self.settings);
         self.lua = lua;
@@ -532,21 +534,21 @@ impl Machine {
         self.renewed(tables);
     }
 
-    /// Loads the libraries into a new Lua state. Scripts follow when they are run.
+    /// Loads the libraries into a new Lua state. Scripts are compiled there when they are next run.
     fn renewed(&mut self, (tables, entries): (Tables, Entries)) {
         (self.tables, self.entries) = (tables, entries);
         self.generation += 1;
         for (name, mut loaded) in std::mem::take(&mut self.libraries) {
             match self.registered(&loaded.library.code, &mut Nobody) {
                 Ok((functions, kept)) if functions == loaded.library.functions => loaded.kept = kept,
-                // A library that registers other functions than before keeps its names; calls say that there is no such function.
+                // A library that now registers other functions keeps its old list, and calls fail as if its functions did not exist.
                 _ => loaded.kept = Vec::new(),
             }
             self.libraries.insert(name, loaded);
         }
     }
 
-    /// Runs the code of a library; the functions that it registers and their numbers in the registry.
+    /// Runs the code of a library; returns the functions that it registers, and their numbers in the registry.
     fn registered(&mut self, code: &[u8], host: &mut dyn Host) -> Result<(Vec<Function>, Vec<c_int>), Failure> {
         let (_, body) = shebang::library(code).map_err(Failure::new)?;
         let compiled = self.compile_as(body, self.tables.function, c"@user_function");
@@ -585,7 +587,7 @@ impl Machine {
         self.lua.set_top(0);
     }
 
-    /// Loads a library; its name. A library of the same name is replaced if `replace` says so.
+    /// Loads a library and returns its name. With `replace`, a library of this name is replaced; without, it is an error.
     pub fn load_library(&mut self, code: &[u8], replace: bool, host: &mut dyn Host) -> Result<Vec<u8>, Failure> {
         let (name, _) = shebang::library(code).map_err(Failure::new)?;
         if !replace && self.libraries.contains_key(&name) {
@@ -608,7 +610,7 @@ impl Machine {
         Ok(name)
     }
 
-    /// Deletes a library; no if there is none.
+    /// Deletes a library; false if there is none.
     pub fn delete_library(&mut self, name: &[u8]) -> bool {
         let Some(loaded) = self.libraries.remove(name) else { return false };
         loaded.library.functions.iter().for_each(|function| drop(self.functions.remove(&function.name.to_ascii_lowercase())));
@@ -630,7 +632,7 @@ impl Machine {
         self.libraries.values().map(|loaded| &loaded.library)
     }
 
-    /// Library of a function, and its position there. Capitals make no difference.
+    /// Library of a function, and the function's position there. Names of functions ignore case.
     fn found(&self, name: &[u8]) -> Option<&(Vec<u8>, usize)> {
         self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
     }
@@ -643,7 +645,7 @@ impl Machine {
     }
 }
 
-/// Host of a loading library: it has the log and the interrupt of another, and no commands.
+/// Host of a loading library: log, interrupt and clock of another host, and no commands.
 struct Loading<'a>(&'a mut dyn Host);
 
 impl Host for Loading<'_> {
@@ -672,7 +674,8 @@ impl Host for Loading<'_> {
     fn count_error(&mut self, _: &[u8]) {}
 }
 
-/// Host of libraries that are loaded again: nothing hears them, and they have loaded within their time before.
+/// Host of libraries that are loaded into a new Lua state: no commands, no log, and no limit of time, since they kept to it when they were
+/// loaded first.
 struct Nobody;
 
 impl Host for Nobody {

@@ -5,9 +5,9 @@ use crate::lua::{Kind, Stack, native};
 use crate::redis::add;
 use std::ffi::c_int;
 
-/// Nesting of tables that is encoded; deeper ones become nil.
+/// Deepest nesting of tables that is encoded; deeper tables become nil.
 const ENCODED_MAX: u32 = 16;
-/// Nesting that is decoded. The original's bound is the size of Lua's stack.
+/// Deepest nesting that is decoded. Redis is bounded by the size of Lua's stack instead.
 const DECODED_MAX: u32 = 1000;
 
 fn put_with(lua: Stack, mark: u8, bytes: &[u8]) {
@@ -15,7 +15,7 @@ fn put_with(lua: Stack, mark: u8, bytes: &[u8]) {
     put(lua, bytes);
 }
 
-/// Writes the length of something in the shortest of three forms.
+/// Writes the length of a string, an array or a map in the shortest of its forms.
 fn put_length(lua: Stack, length: usize, short: (u8, usize), two: u8, four: u8) {
     if length <= short.1 {
         put(lua, &[short.0 | length as u8]);
@@ -160,7 +160,7 @@ fn decode(lua: Stack, input: &mut &[u8], depth: u32) -> Result<(), Damage> {
         0xd0 => lua.push_number(f64::from(number(input, 1)? as i8)),
         0xd1 => lua.push_number(f64::from(number(input, 2)? as i16)),
         0xd2 => lua.push_number(f64::from(number(input, 4)? as i32)),
-        // Numbers from 2^63 on become negative, as in the original.
+        // Numbers from 2^63 on become negative, as in Redis.
         0xcf | 0xd3 => lua.push_number(number(input, 8)? as i64 as f64),
         0xca => lua.push_number(f64::from(f32::from_bits(number(input, 4)? as u32))),
         0xcb => lua.push_number(f64::from_bits(number(input, 8)?)),
@@ -197,7 +197,7 @@ fn array(lua: Stack, input: &mut &[u8], length: u64, depth: u32) -> Result<(), D
 }
 
 fn map(lua: Stack, input: &mut &[u8], length: u64, depth: u32) -> Result<(), Damage> {
-    // A table that grows has the order of the original's.
+    // The table grows step by step, as in Redis, so that `pairs` has the order of Redis.
     lua.new_table(0, 0);
     for _ in 0..length {
         decode(lua, input, depth + 1)?;

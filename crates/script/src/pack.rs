@@ -6,7 +6,7 @@ use crate::number::cut;
 use crate::redis::add;
 use std::ffi::c_int;
 
-/// Bytes of an integer, at most.
+/// Largest size of an integer, bytes.
 const INTEGER_MAX: i64 = 32;
 
 /// A format that is read option by option.
@@ -46,7 +46,7 @@ impl<'a> Format<'a> {
         Some((*option, size as usize))
     }
 
-    /// A number in the format, up to that of C's `int`.
+    /// A number in the format, up to the largest `int` of C.
     fn count(&mut self, default: i64) -> i64 {
         let mut count = None;
         while let Some((digit, rest)) = self.rest.split_first().filter(|(digit, _)| digit.is_ascii_digit()) {
@@ -60,7 +60,7 @@ impl<'a> Format<'a> {
         count.unwrap_or(default)
     }
 
-    /// Bytes before a value at a position.
+    /// Padding before a value at a position, bytes.
     fn padding(&self, at: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
@@ -155,7 +155,7 @@ fn pack(lua: Stack) -> c_int {
     1
 }
 
-/// Reads an integer as the original does, overflow of more than 8 bytes included.
+/// Reads an integer as Redis does, overflow of more than 8 bytes included.
 fn integer(bytes: &[u8], big: bool, signed: bool) -> f64 {
     let fold = |all: u64, byte: &u8| all << 8 | u64::from(*byte);
     let mut number = if big { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) };

@@ -1,5 +1,4 @@
-//! Lua's patterns. A step is counted for every byte that is compared, so that the host is asked in a match without end, and recursion has a
-//! bound.
+//! Lua's patterns. Each compared byte counts as a step, so that the host can end a match that would take forever. Recursion has a bound.
 
 use crate::lua::Stack;
 use std::ffi::c_int;
@@ -269,7 +268,7 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// Pushes a capture; the first of none is the whole match.
+    /// Pushes a capture. In a pattern without captures, the first one is the whole match.
     pub(crate) fn push(&self, n: usize, start: usize, end: usize) {
         match self.captures[..self.level].get(n) {
             Some((from, Span::Length(length))) => self.lua.push_bytes(&self.text[*from..*from + *length]),
@@ -280,7 +279,7 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// Pushes all captures, or the whole match if there are none and `whole` says so; how many.
+    /// Pushes all captures, or with `whole` the whole match if there are none; returns how many.
     pub(crate) fn push_all(&self, whole: bool, start: usize, end: usize) -> c_int {
         let count = if self.level == 0 && whole { 1 } else { self.level };
         if !self.lua.reserve(count as c_int + 4) {

@@ -1,4 +1,4 @@
-//! The table `redis`: commands of the server, replies made by hand, the log.
+//! The table `redis` of scripts: `redis.call`, `redis.pcall`, replies made by hand, the log.
 
 use crate::host::Protocol;
 use crate::lua::{Kind, Native, Stack, native};
@@ -10,7 +10,7 @@ use std::ffi::c_int;
 
 /// Levels of the log, by the names of their constants.
 const LEVELS: [(&[u8], f64); 4] = [(b"LOG_DEBUG", 0.0), (b"LOG_VERBOSE", 1.0), (b"LOG_NOTICE", 2.0), (b"LOG_WARNING", 3.0)];
-/// Where writes go, by the names of their constants.
+/// Targets of `redis.set_repl`, by the names of their constants.
 const TARGETS: [(&[u8], f64); 5] =
     [(b"REPL_NONE", 0.0), (b"REPL_AOF", 1.0), (b"REPL_SLAVE", 2.0), (b"REPL_REPLICA", 2.0), (b"REPL_ALL", 3.0)];
 
@@ -29,7 +29,7 @@ fn raise_error(lua: Stack, text: &[u8]) -> ! {
     lua.raise()
 }
 
-/// Takes the arguments of a command from the stack. If they are no command, pushes an error.
+/// Reads the arguments of a command from the stack. If they are not strings or numbers, pushes an error.
 fn take_arguments(lua: Stack) -> bool {
     let count = lua.top();
     let arguments = lua.state().arguments.get();
@@ -41,7 +41,7 @@ fn take_arguments(lua: Stack) -> bool {
     for at in 1..=count {
         match lua.kind(at) {
             Kind::String => {}
-            // Lua's own conversion would lose digits.
+            // Lua's own conversion to text would lose digits.
             Kind::Number => {
                 lua.push_bytes(general(lua.number(at), 17).bytes());
                 lua.replace(at);
@@ -56,7 +56,7 @@ fn take_arguments(lua: Stack) -> bool {
     true
 }
 
-/// `redis.call` and `redis.pcall`, by whether errors are raised.
+/// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
 fn call(lua: Stack, raise: bool) -> c_int {
     let state = lua.state();
     let Some(host) = state.host().filter(|_| state.mode.get() != Mode::Loading) else {
@@ -204,7 +204,7 @@ fn replicate_commands(lua: Stack) -> c_int {
     1
 }
 
-/// There is no debugger.
+/// `redis.breakpoint`: false, as there is no debugger.
 fn breakpoint(lua: Stack) -> c_int {
     lua.push_boolean(false);
     1

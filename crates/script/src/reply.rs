@@ -5,9 +5,9 @@ use crate::lua::{Kind, Stack};
 use crate::number::{cut, general, integer};
 use std::ffi::c_int;
 
-/// Nesting of a command's reply, at most.
+/// Deepest nesting of a command's reply.
 const NESTED_MAX: u32 = 100;
-/// Nesting of a script's reply, at most. Redis's bound is the size of Lua's stack, some thousands.
+/// Deepest nesting of a script's reply. In Redis the size of Lua's stack is the bound, some thousands.
 const DEPTH_MAX: u32 = 1000;
 /// Bytes of a script's reply, at most: a table that contains itself twice would have no end.
 const REPLY_MAX: usize = 1 << 30;
@@ -141,7 +141,7 @@ pub(crate) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Output behind what is there.
+    /// Output that is appended to `out`.
     pub(crate) fn new(out: &'a mut Vec<u8>, client: Protocol) -> Output<'a> {
         let end = out.len().saturating_add(REPLY_MAX);
         Output { out, client, end }
@@ -167,13 +167,13 @@ impl<'a> Output<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A line of text that cannot end it.
+    /// Writes a mark and a line of text.
     fn text(&mut self, mark: u8, text: &[u8]) {
         self.out.push(mark);
         self.one_line(text);
     }
 
-    /// Text without ends of lines, and the end of its line.
+    /// Writes text with blanks instead of ends of lines, and the end of the line.
     fn one_line(&mut self, text: &[u8]) {
         self.out.extend(text.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte }));
         self.out.extend_from_slice(b"\r\n");
@@ -205,7 +205,7 @@ fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or(text)
 }
 
-/// Writes the value on top as a reply and removes it. No if the reply became too large.
+/// Writes the value on top as a reply and removes it; false if the reply became too large.
 pub(crate) fn write(lua: Stack, output: &mut Output, depth: u32) -> bool {
     if output.out.len() >= output.end {
         return false;
@@ -247,7 +247,7 @@ fn write_boolean(lua: Stack, output: &mut Output) {
     }
 }
 
-/// Whether the table on top has a field of that kind, which is then on top of it.
+/// Whether the table on top has a field of a kind; if so, pushes the field.
 fn has(lua: Stack, name: &[u8], kind: Kind) -> bool {
     lua.field(-1, name);
     let found = lua.kind(-1) == kind;
@@ -296,7 +296,7 @@ fn write_error(lua: Stack, output: &mut Output, message: &[u8]) {
     }
 }
 
-/// Writes the table on top as a verbatim string, if it is one.
+/// Writes the table on top as a verbatim string if it has the fields of one; returns whether it has.
 fn write_verbatim(lua: Stack, output: &mut Output) -> bool {
     lua.field(-1, b"format");
     lua.field(-2, b"string");

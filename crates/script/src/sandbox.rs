@@ -1,7 +1,7 @@
-//! Globals that scripts and functions see. Nothing that outlives a script can be changed by it.
+//! Globals that scripts and functions see. A script cannot change any table that outlives it.
 //!
-//! Lua 5.1 has no read-only tables. A protected table is an empty table whose metatable leads to the table behind it; every function of the
-//! library that writes to a table, or walks one, without asking the metatable is replaced by one that knows protected tables.
+//! Lua 5.1 has no read-only tables. A protected table is an empty table whose metatable leads to the table behind it; functions of
+//! Lua's library that write to a table or walk it and ignore its metatable are replaced by ones that know protected tables.
 
 use crate::lua::{ALL, GLOBALS, Kind, Stack, native};
 use crate::redis::{self, add};
@@ -10,7 +10,7 @@ use crate::{bit, coding, json, msgpack, pack, sort, strings};
 use mlua_sys as ffi;
 use std::ffi::{CStr, c_int, c_void};
 
-/// Numbers in the registry of the tables that a machine needs to start something.
+/// Numbers in the registry of the tables that a machine needs to start a script, a function or a library.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tables {
     /// Globals of scripts as they see them, and the table behind, which gets `KEYS` and `ARGV`.
@@ -44,7 +44,7 @@ fn behind_argument(lua: Stack) -> Option<c_int> {
     if lua.kind(1) == Kind::Table { behind(lua, lua.pointer(1)) } else { None }
 }
 
-/// Replaces the table on top by a protected one. `metatable` is what `getmetatable` shows of it, a slot, or 0 for nothing.
+/// Replaces the table on top by a protected one. `metatable`: slot of the table that `getmetatable` returns for it; 0: nil.
 pub(crate) fn protect(lua: Stack, metatable: c_int) {
     lua.new_table(0, 0);
     lua.new_table(0, 3);
@@ -59,16 +59,16 @@ pub(crate) fn protect(lua: Stack, metatable: c_int) {
     }
     lua.set_field(-2, b"__metatable");
     lua.set_metatable(-2);
-    // The table behind is kept for as long as the machine lives.
+    // The table behind stays in the registry as long as the machine lives.
     lua.insert(-2);
     let number = lua.keep();
     lua.state().protected.get().push((lua.pointer(-1), number));
 }
 
-/// Functions of the library that write to their first argument without its metatable.
+/// Stands in front of functions that write to their first argument and ignore its metatable: refuses protected tables.
 fn guarded(lua: Stack) -> c_int {
     if behind_argument(lua).is_some() {
-        // Lua's own functions would say so without the line of their caller.
+        // An error of Lua's own functions has no line of the caller in front; nor has this one.
         lua.push_bytes(READ_ONLY.as_bytes());
         lua.raise()
     }
@@ -78,7 +78,7 @@ fn guarded(lua: Stack) -> c_int {
     }
 }
 
-/// Functions of the library that read their first argument without its metatable.
+/// Stands in front of functions that read their first argument and ignore its metatable: passes the table behind a protected one.
 fn seen_through(lua: Stack) -> c_int {
     if let Some(number) = behind_argument(lua) {
         lua.raw_get_at(crate::lua::REGISTRY, number);
@@ -124,7 +124,7 @@ fn pairs(lua: Stack) -> c_int {
     3
 }
 
-/// A call whose failure is its result. Errors of commands arrive as their text, as scripts written for Redis before 7 expect.
+/// `pcall`. An error of a command is returned as its text, as scripts written for Redis before 7 expect.
 fn pcall(lua: Stack) -> c_int {
     lua.any_argument(1);
     lua.push_boolean(true);
@@ -143,7 +143,8 @@ fn pcall(lua: Stack) -> c_int {
     lua.top()
 }
 
-/// Calls the handler that it keeps, unless the script is killed: a handler runs within the hook that kills, which no other hook interrupts.
+/// Calls the handler of an `xpcall`, unless the script is killed: the handler would run within the hook that kills, where no other hook can
+/// end it.
 fn handled(lua: Stack) -> c_int {
     if !lua.state().killed.get() {
         lua.copy(Stack::kept(1));
@@ -166,7 +167,7 @@ fn xpcall(lua: Stack) -> c_int {
     lua.top()
 }
 
-/// Drops text that a function left when an error ended it, and raises the error of a killed script once more.
+/// Cleans up after a caught error: drops text that the failed function was building, and raises the error of a killed script again.
 fn caught(lua: Stack, length: usize) {
     lua.state().text.get().truncate(length);
     if lua.state().killed.get() {
@@ -184,7 +185,7 @@ fn resume(lua: Stack) -> c_int {
     results
 }
 
-/// Name of a chunk up to a zero byte, in the buffer for text, which the caller truncates.
+/// Copies the name of a chunk, up to its first zero byte, to the buffer for text. The caller truncates the buffer.
 fn chunk_name<'a>(lua: Stack, name: &[u8]) -> &'a CStr {
     let buffer = lua.state().text.get();
     let start = buffer.len();
@@ -193,7 +194,7 @@ fn chunk_name<'a>(lua: Stack, name: &[u8]) -> &'a CStr {
     CStr::from_bytes_with_nul(&buffer[start..]).unwrap_or(c"=?")
 }
 
-/// Compiles a text; a function, or nil and the error.
+/// Compiles a text; returns a function, or nil and the error.
 fn loaded(lua: Stack, code: &[u8], name: &CStr) -> c_int {
     if lua.load(code, name) {
         return 1;
@@ -213,12 +214,12 @@ fn loadstring(lua: Stack) -> c_int {
     results
 }
 
-/// Compiles the pieces that a function returns. They are put together first, so that no script runs inside the parser.
+/// `load`: compiles the pieces that a function returns. They are joined first, so that no code of a script runs inside the parser.
 fn load(lua: Stack) -> c_int {
     lua.function_argument(1);
     let name = if matches!(lua.kind(2), Kind::None | Kind::Nil) { &b"=(load)"[..] } else { lua.bytes_argument(2) };
     lua.set_top(2);
-    // The pieces so far are slot 3; Lua's memory bound is theirs.
+    // Slot 3 has the pieces so far, as a string that counts against Lua's memory bound.
     lua.push_bytes(b"");
     let start = lua.state().text.get().len();
     let mut length = start;
@@ -264,7 +265,7 @@ fn missing_global(lua: Stack) -> c_int {
     if !matches!(lua.kind(2), Kind::String | Kind::Number) {
         lua.fail(format_args!("Second argument to luaProtectedTableError must be a string or number"))
     }
-    // Bytes that are no text are left out.
+    // The name ends at the first byte that is not UTF-8.
     let name = lua.bytes(2).unwrap_or(b"").utf8_chunks().next().map_or("", |chunk| chunk.valid());
     lua.fail(format_args!("Script attempted to access nonexistent global variable '{name}'"))
 }
@@ -315,7 +316,7 @@ fn dump(lua: Stack) -> c_int {
     lua.fail(format_args!("unable to dump given function"))
 }
 
-/// Puts a function in front of the one under a name of the table on top; the function in front keeps the other.
+/// Replaces a function in the table on top by one that stands in front of it and can call it.
 fn front(lua: Stack, name: &[u8], function: crate::lua::Native) {
     lua.field(-1, name);
     lua.push_native(function, 1);
@@ -349,7 +350,7 @@ fn globals(lua: Stack) {
     );
 }
 
-/// Opens the libraries into the globals on top and replaces what scripts must not have.
+/// Opens the libraries into the globals on top; removes and replaces the functions that scripts must not have.
 fn libraries(lua: Stack) {
     lua.open(ffi::luaopen_base, c"");
     lua.open(ffi::luaopen_table, c"table");
@@ -391,7 +392,7 @@ fn libraries(lua: Stack) {
     within(b"cjson", json::add_to);
 }
 
-/// Makes `getmetatable("")` a protected table; the metatable that is in use stays as it is behind.
+/// Makes `getmetatable("")` return a protected table instead of the metatable of strings, which stays in use.
 fn protect_strings(lua: Stack) {
     lua.push_bytes(b"");
     if lua.metatable(-1) {
@@ -405,14 +406,14 @@ fn protect_strings(lua: Stack) {
     lua.pop(1);
 }
 
-/// Pushes the metatable of a table of globals: access to what is not there is an error.
+/// Pushes the metatable of a table of globals: reading a missing global is an error.
 fn push_strict(lua: Stack) {
     lua.new_table(0, 1);
     lua.push_native(native(missing_global), 0);
     lua.set_field(-2, b"__index");
 }
 
-/// Replaces the globals on top by protected ones that contain themselves as `_G`. The number of the table behind in the registry.
+/// Replaces the globals on top by protected ones that contain themselves as `_G`; returns the number of the table behind in the registry.
 fn protect_globals(lua: Stack) -> c_int {
     push_strict(lua);
     lua.set_metatable(-2);
@@ -442,7 +443,7 @@ fn add_redis(lua: Stack, mode: Mode, version: &str) {
     lua.set_field(-2, b"redis");
 }
 
-/// Builds everything in a fresh machine.
+/// Builds the globals of scripts, functions and loading libraries in a new Lua state.
 pub(crate) fn build(lua: Stack, version: &str) -> Tables {
     lua.copy(GLOBALS);
     libraries(lua);

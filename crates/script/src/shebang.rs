@@ -35,7 +35,7 @@ impl Flags {
         Self::NAMES.into_iter().filter(move |(_, flag)| self.has(*flag)).map(|(name, _)| name)
     }
 
-    /// Sets the flag of that name; no if there is none.
+    /// Sets the flag of a name; false if there is none.
     pub(crate) fn set(&mut self, name: &[u8], any_case: bool) -> bool {
         let same = |known: &str| if any_case { name.eq_ignore_ascii_case(known.as_bytes()) } else { name == known.as_bytes() };
         let found = Self::NAMES.into_iter().find(|(known, _)| same(known));
@@ -48,7 +48,7 @@ fn error(text: &str, part: &[u8]) -> Vec<u8> {
     [b"ERR ", text.as_bytes(), part].concat()
 }
 
-/// Flags of a script, `None` without a first line that states them, and the code behind that line.
+/// Flags that the first line of a script states (`None`: there is no such line), and the code behind that line.
 pub(crate) fn script(code: &[u8]) -> Result<(Option<Flags>, &[u8]), Vec<u8>> {
     if !code.starts_with(b"#!") {
         return Ok((None, code));
@@ -97,7 +97,7 @@ pub(crate) fn library(code: &[u8]) -> Result<(Vec<u8>, &[u8]), Vec<u8>> {
     Ok((name, &code[end..]))
 }
 
-/// Rule that names of libraries and functions have to follow, as an error's text.
+/// Rule for names of libraries and functions, as the text of an error.
 pub(crate) const NAME_RULE: &str =
     "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
@@ -106,7 +106,7 @@ pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Words of a line, with quotes as in inline commands; `None` if a quote does not end, or ends within a word.
+/// Words of a line, with quotes as in inline commands. `None`: a quote has no end, or ends within a word.
 fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -135,7 +135,7 @@ fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Text up to the quote; the rest behind it.
+/// Text up to the closing quote, and the rest behind the quote.
 fn quoted<'a>(quote: u8, mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest {

@@ -1,5 +1,5 @@
-//! `table.sort`: Lua's quicksort, step by step, so that equal elements end up where Lua puts them. Its worst case is quadratic and runs no
-//! instruction of Lua if there is no comparing function, so it asks the host now and then.
+//! `table.sort`: Lua's quicksort with the same steps, so that equal elements end up where Lua puts them. The worst case is quadratic, and
+//! without a comparing function no instruction of Lua runs, so comparisons count as steps, after which the host is asked.
 
 use crate::lua::{Kind, Stack};
 use std::ffi::c_int;
@@ -25,14 +25,14 @@ fn set_two(lua: Stack, i: c_int, j: c_int) {
     lua.raw_set_at(1, j);
 }
 
-/// Orders items `i` and `j`, which lie on top in that order if it is wrong; whether they were exchanged.
+/// Exchanges items `i` and `j` if their order is wrong.
 fn order(lua: Stack, i: c_int, j: c_int) {
     lua.raw_get_at(1, i);
     lua.raw_get_at(1, j);
     if before(lua, -1, -2) { set_two(lua, i, j) } else { lua.pop(2) }
 }
 
-/// Partitions between `low` and `up` around the pivot on top; where it ends up.
+/// Partitions the items between `low` and `up` around the pivot on top; returns where the pivot ends up.
 fn partition(lua: Stack, low: c_int, up: c_int) -> c_int {
     let (mut i, mut j) = (low, up - 1);
     loop {
@@ -85,7 +85,7 @@ fn quicksort(lua: Stack, mut low: c_int, mut up: c_int) {
         if up - low == 2 {
             return;
         }
-        // The pivot stays on the stack, and goes to the end but one.
+        // The pivot stays on the stack, and is put in the last place but one.
         lua.raw_get_at(1, middle);
         lua.copy(-1);
         lua.raw_get_at(1, up - 1);
@@ -94,7 +94,7 @@ fn quicksort(lua: Stack, mut low: c_int, mut up: c_int) {
         lua.raw_get_at(1, up - 1);
         lua.raw_get_at(1, i);
         set_two(lua, up - 1, i);
-        // The shorter part recurses: its depth is that of a logarithm.
+        // Only the shorter part recurses, so the depth is logarithmic.
         if i - low < up - i {
             quicksort(lua, low, i - 1);
             low = i + 1;

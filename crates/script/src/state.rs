@@ -1,4 +1,4 @@
-//! State of a machine outside Lua: memory in use and its bound, the running script's host, buffers of the native functions.
+//! State of a machine outside of Lua: memory in use and its bound, the host of the running script, buffers of native functions.
 
 use crate::host::{Host, Protocol, Verdict};
 use crate::lua::Stack;
@@ -7,14 +7,14 @@ use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
 
-/// Instructions between two looks at the host's verdict.
+/// Instructions between two questions to the host whether the script goes on.
 pub(crate) const INSTRUCTIONS: c_int = 100_000;
 /// Alignment of all memory that Lua gets.
 const ALIGNMENT: usize = 16;
-/// First number of the generator, as in Redis.
+/// Seed of the random numbers of each script, as in Redis.
 const RANDOM_START: u64 = 0x1234_abcd_330e;
 
-/// A buffer that native functions share. It belongs to the state, so that an error that leaves a frame by `longjmp` loses nothing.
+/// A buffer that native functions share. It belongs to the state, so that no memory leaks when an error leaves a frame by `longjmp`.
 pub(crate) struct Buffer<T>(UnsafeCell<Vec<T>>);
 
 impl<T> Default for Buffer<T> {
@@ -24,7 +24,7 @@ impl<T> Default for Buffer<T> {
 }
 
 impl<T> Buffer<T> {
-    /// The buffer's contents. A native function that calls Lua code keeps no reference across the call; it asks again.
+    /// The buffer's contents. A native function must not hold the reference while it calls Lua code; it calls `get` again.
     #[expect(clippy::mut_from_ref, reason = "one thread; a reference ends before the next begins, by the rule above")]
     pub(crate) fn get(&self) -> &mut Vec<T> {
         // SAFETY: a machine belongs to one thread, and by the rule of the method no other reference is alive.
@@ -52,26 +52,26 @@ type RawHost = *mut (dyn Host + 'static);
 pub(crate) struct State {
     used: Cell<usize>,
     memory_max: Cell<usize>,
-    /// Memory was refused since the machine was made.
+    /// Whether memory was refused since the Lua state was made.
     refused: Cell<bool>,
     host: Cell<Option<RawHost>>,
     pub(crate) mode: Cell<Mode>,
-    /// The script has to end, whatever it catches.
+    /// Whether the script is killed, and has to end whatever it catches.
     pub(crate) killed: Cell<bool>,
     /// Protocol of replies inside the script.
     pub(crate) protocol: Cell<Protocol>,
     pub(crate) random: Cell<u64>,
-    /// Tables that scripts cannot change, by address, each with the registry's number of the table behind it.
+    /// Protected tables by address, each with the number in the registry of the table behind it.
     pub(crate) protected: Buffer<(*const c_void, c_int)>,
-    /// Text under construction. Used as a stack: a function truncates it to the length that it found.
+    /// Text under construction, used as a stack: each function truncates it to the length that it found.
     pub(crate) text: Buffer<u8>,
-    /// Reply of the host.
+    /// Reply of the host to the last command.
     pub(crate) reply: Buffer<u8>,
-    /// Arguments of a call, which are on Lua's stack.
+    /// Arguments of a command, borrowed from Lua's stack.
     pub(crate) arguments: Buffer<&'static [u8]>,
     /// Functions that the loading library has registered.
     pub(crate) registered: Buffer<crate::functions::Registered>,
-    /// Steps of native loops since the last look at the host's verdict.
+    /// Steps of native loops since the host was last asked.
     steps: Cell<u32>,
 }
 
@@ -111,7 +111,7 @@ impl State {
         self.refused.set(true);
     }
 
-    /// Whether memory was refused since the machine was made.
+    /// Whether memory was refused since the Lua state was made.
     pub(crate) fn refused(&self) -> bool {
         self.refused.get()
     }
@@ -153,7 +153,7 @@ impl State {
         lua.raise()
     }
 
-    /// Counts steps of a native loop in which no instruction of Lua runs, and looks at the host's verdict now and then.
+    /// Counts steps of a native loop, in which no instruction of Lua runs, and asks the host after each [`INSTRUCTIONS`] of them.
     pub(crate) fn step(&self, lua: Stack) {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() >= INSTRUCTIONS as u32 {
@@ -163,7 +163,7 @@ impl State {
     }
 }
 
-/// Lets the thread look at the host's verdict every so many instructions. Threads that it creates inherit that.
+/// Sets the hook by which a thread asks the host whether the script goes on. Threads that the thread creates inherit the hook.
 pub(crate) fn watch(lua: Stack, instructions: c_int) {
     unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
         let lua = Stack::of(lua);
@@ -177,7 +177,7 @@ pub(crate) fn watch(lua: Stack, instructions: c_int) {
 ///
 /// # Safety
 ///
-/// `state` is a [`State`]; `block` is null or came from here with `old` bytes.
+/// `state` points to a live [`State`]; `block` is null, or this function returned it for `old` bytes.
 pub(crate) unsafe extern "C" fn allocate(state: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
     // SAFETY: by the contract.
     let state = unsafe { &*state.cast::<State>() };
@@ -193,7 +193,7 @@ pub(crate) unsafe extern "C" fn allocate(state: *mut c_void, block: *mut c_void,
         return std::ptr::null_mut();
     }
     let (Ok(was), Ok(wanted)) = (layout(old), layout(new)) else { return std::ptr::null_mut() };
-    // Lua relies on that less memory is never refused.
+    // Lua relies on shrinking never to fail.
     if new > old && used.saturating_add(new) > state.memory_max.get() {
         state.refused.set(true);
         return std::ptr::null_mut();

@@ -25,7 +25,7 @@ fn rep(lua: Stack) -> c_int {
     1
 }
 
-/// Position of the first occurrence from `start` on.
+/// Position of the first occurrence of a text from `start` on.
 fn plain(lua: Stack, text: &[u8], wanted: &[u8], start: usize) -> Option<usize> {
     let Some((first, rest)) = wanted.split_first() else { return Some(start) };
     let mut at = start;

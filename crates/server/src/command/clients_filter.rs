@@ -4,7 +4,7 @@ use super::arguments::{integer_or, is};
 use super::clients::Client;
 use super::{Context, Failure, SYNTAX, Users};
 
-/// Types of clients. Types for replication do not exist here.
+/// Types of clients. No client ever has a type of replication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Normal,
@@ -40,9 +40,9 @@ enum Property<'a> {
     Name(&'a [u8]),
     Library(usize, &'a [u8]),
     Database(usize),
-    /// Seconds since the connection was made, at least.
+    /// Least age of the connection, seconds.
     Age(u64),
-    /// Seconds since the client last sent something, at least.
+    /// Least time since the client's last request, seconds.
     Idle(u64),
 }
 
@@ -59,7 +59,7 @@ fn positive(name: &str, text: &[u8]) -> Result<u64, Failure> {
     u64::try_from(number).ok().filter(|number| *number > 0).ok_or_else(wrong)
 }
 
-/// Words of conditions.
+/// Words of conditions that `NOT-` can reverse.
 const WORDS: [&str; 12] = ["id", "type", "addr", "laddr", "ip", "user", "name", "lib-name", "lib-ver", "db", "maxage", "idle"];
 
 /// The word of a condition behind `NOT-`; `None`: the condition is not reversed.
@@ -117,9 +117,9 @@ impl<'a> Property<'a> {
 /// The conditions of a request, all of which a chosen connection fulfils.
 #[derive(Debug, Default)]
 pub(super) struct Filter<'a> {
-    /// Properties, each with whether chosen connections lack it instead.
+    /// Properties, each with whether `NOT-` reverses it.
     properties: Vec<(Property<'a>, bool)>,
-    /// Whether the client's own connection may be chosen; `None`: nothing was said of that.
+    /// Whether the client's own connection may be chosen (`SKIPME`). `None`: the request does not say.
     with_self: Option<bool>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Filter<'a> {
         if rest.is_empty() { Ok(filter) } else { Err(SYNTAX) }
     }
 
-    /// Whether a connection is chosen. `with_self`: the client's own may be, if the request says nothing of it.
+    /// Whether a connection is chosen. `with_self`: whether the client's own may be chosen if the request does not say.
     pub fn takes(&self, context: &Context, client: &Client, with_self: bool) -> bool {
         let has_all = self.properties.iter().all(|(property, is_reversed)| property.is_of(context, client) != *is_reversed);
         has_all && (self.with_self.unwrap_or(with_self) || client.id != context.session.id)

@@ -1,5 +1,5 @@
-//! Commands that set or remove strings on a condition: `SET .. IFEQ` and its like, `DELIFEQ`, `DELEX`, `MSETEX`; and `DIGEST`, whose
-//! results such conditions name.
+//! Commands that set or remove strings on a condition: `SET` with `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE`, `DELIFEQ`, `DELEX`, `MSETEX`.
+//! `DIGEST` gives the digest that `IFDEQ` and `IFDNE` compare.
 
 use super::arguments::{Rest, Split, integer_or, is};
 use super::strings::{Ends, set_value};
@@ -8,9 +8,9 @@ use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Collection, Kind, check_key};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes of a long string that are looked at together.
+/// Bytes of a long string that are read at once.
 const PART: usize = 256 << 10;
-/// Digits of a digest.
+/// Hexadecimal digits of a digest.
 const DIGITS: usize = 16;
 
 const DIGEST_LENGTH: Failure = Failure::fixed("ERR must be exactly 16 hexadecimal characters");
@@ -45,7 +45,7 @@ pub(super) struct Comparison<'a> {
     operand: &'a [u8],
 }
 
-/// Words of conditions, whether each compares the digest instead of the value, and whether it asks for a difference.
+/// Conditions: the word, whether it compares the digest instead of the value, and whether it holds if they differ.
 const COMPARISONS: [(&str, bool, bool); 4] = [("ifeq", false, false), ("ifne", false, true), ("ifdeq", true, false), ("ifdne", true, true)];
 
 /// Whether a word is a condition that has an operand.
@@ -70,7 +70,7 @@ impl<'a> Comparison<'a> {
         COMPARISONS[self.kind].2
     }
 
-    /// Whether the string that was found last fulfils the condition.
+    /// Whether the string at the key that was found last fulfils the condition.
     pub fn holds(&self, context: &mut Context, string: &Collection) -> Result<bool, Failure> {
         let (_, by_digest, differs) = COMPARISONS[self.kind];
         if by_digest && self.operand.len() != DIGITS {
@@ -85,7 +85,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Shows `visit` the string that was found last, part by part, until it returns false.
+/// Passes the string that was found last to `visit`, part by part, until `visit` returns false.
 fn walk(context: &mut Context, string: &Collection, visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Failure> {
     let reader = if string.is_in_pieces() { context.keyspace.string_reader(0, string.count) } else { None };
     let Some(mut reader) = reader else {
@@ -103,7 +103,7 @@ fn walk(context: &mut Context, string: &Collection, visit: &mut dyn FnMut(&[u8])
     Ok(())
 }
 
-/// Whether the string that was found last has these bytes.
+/// Whether the string that was found last is equal to a text.
 fn is_value(context: &mut Context, string: &Collection, value: &[u8]) -> Result<bool, Failure> {
     let (mut rest, mut is_equal) = (value, true);
     walk(context, string, &mut |part| {

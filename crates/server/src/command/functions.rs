@@ -1,5 +1,5 @@
-//! Functions: `FCALL` and `FCALL_RO`, and `FUNCTION`. Libraries lie in the keyspace, outside of the databases, and in the machine that
-//! runs them.
+//! Functions: `FCALL`, `FCALL_RO` and `FUNCTION`. The code of libraries lies in the keyspace, outside of the databases; the machine that
+//! runs scripts has the libraries compiled.
 
 use super::arguments::{Rest, is};
 use super::scripting::{self, Program};
@@ -212,7 +212,7 @@ fn dump(context: &mut Context, _: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// How libraries are restored beside others.
+/// Treatment of present libraries by `FUNCTION RESTORE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Flush,
@@ -235,7 +235,7 @@ fn policy(arguments: &[&[u8]]) -> Result<Policy, Failure> {
 fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let policy = policy(arguments)?;
     let (value, _) = open_value(arguments[2]).ok_or(Failure::fixed("ERR DUMP payload version or checksum are wrong"))?;
-    // All of them load, and fit each other, before one of them is here.
+    // An empty machine loads all of them first: none is restored unless all load and their names do not collide.
     let mut staged = scripting::new_machine(context.server.configuration.compatible);
     for code in codes(value)? {
         scripting::load(context.server, &mut staged, &code, false)?;
@@ -271,7 +271,7 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Codes of the libraries in the value of a dump.
+/// Codes of the libraries in a value of `FUNCTION DUMP`.
 fn codes(value: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
     match rdb::functions(value) {
         Ok(Some(codes)) => Ok(codes),

@@ -1,5 +1,5 @@
-//! Commands for deadlines of the fields of hashes: those of Redis 7.4, and those that Redis 8 and Valkey 9 have added. Where these two
-//! differ, requests of both are accepted, and replies, errors and events are Redis's.
+//! Commands for deadlines of the fields of hashes: those of Redis 7.4, and those that Redis 8 and Valkey 9 have added. Where Redis 8 and
+//! Valkey 9 differ, the server accepts requests of both, and its replies, errors and events are those of Redis.
 
 use super::arguments::{integer, integer_or, is};
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
@@ -41,10 +41,10 @@ const NOT_MET: i64 = 0;
 const DONE: i64 = 1;
 const REMOVED: i64 = 2;
 
-/// How a request states a time.
+/// Unit and origin of a time in a request.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
-    /// Milliseconds of a unit.
+    /// Milliseconds in the unit.
     ms: u64,
     is_from_now: bool,
 }
@@ -60,7 +60,7 @@ impl Unit {
         UNITS.iter().find(|(name, _)| is(word, name)).map(|(_, unit)| *unit)
     }
 
-    /// Parses a time; `name` is the command's.
+    /// Parses a time into a deadline. `name`: name of the command, for the error.
     fn deadline(self, context: &Context, text: &[u8], name: &str) -> Result<u64, Failure> {
         let number = integer(text)?;
         let number = u64::try_from(number).map_err(|_| Failure::fixed("ERR invalid expire time, must be >= 0"))?;
@@ -69,7 +69,7 @@ impl Unit {
         deadline.ok_or_else(|| Failure::new(format!("ERR invalid expire time in '{name}' command")))
     }
 
-    /// A deadline in this unit.
+    /// Number for a deadline in a reply, rounded up.
     fn number(self, deadline: u64, now: u64) -> i64 {
         let ms = if self.is_from_now { deadline.saturating_sub(now) } else { deadline };
         i64::try_from(ms.div_ceil(self.ms)).unwrap_or(i64::MAX)
@@ -79,13 +79,13 @@ impl Unit {
 /// Condition on the present deadline of a field.
 #[derive(Debug, Clone, Copy)]
 enum Condition {
-    /// There is none.
+    /// The field has no deadline.
     Nx,
-    /// There is one.
+    /// The field has a deadline.
     Xx,
-    /// There is one, and it is before the new one.
+    /// The field has a deadline before the new one.
     Gt,
-    /// There is none, or it is behind the new one.
+    /// The field has no deadline, or one after the new one.
     Lt,
 }
 
@@ -105,7 +105,7 @@ impl Condition {
     }
 }
 
-/// The fields behind `FIELDS n`, which stand at an index, up to the end. `wrong`: the error if `n` is no positive number.
+/// The fields of a request that ends with `FIELDS n field ..`; `at`: index of `FIELDS`. `wrong`: the error if `n` is not positive.
 fn named<'r, 'a>(arguments: &'r [&'a [u8]], at: usize, wrong: Failure) -> Result<&'r [&'a [u8]], Failure> {
     if !arguments.get(at).is_some_and(|word| is(word, "fields")) {
         return Err(NO_FIELDS);
@@ -119,7 +119,7 @@ fn named<'r, 'a>(arguments: &'r [&'a [u8]], at: usize, wrong: Failure) -> Result
     Ok(fields)
 }
 
-/// A positive number.
+/// Parses a positive number.
 fn parse_count(text: &[u8], wrong: Failure) -> Result<u64, Failure> {
     match integer_or(text, NOT_POSITIVE).map(u64::try_from) {
         Ok(Ok(number)) if number > 0 => Ok(number),
@@ -286,9 +286,9 @@ fn hgetdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 /// The request of an `HSETEX`.
 #[derive(Default)]
 struct SetRequest<'r, 'a> {
-    /// Whether the key has to exist, or must not (Valkey).
+    /// Condition on the key: it exists (`XX`), or it does not (`NX`; both only in Valkey).
     key: Option<bool>,
-    /// Whether all fields have to exist, or none may.
+    /// Condition on the fields: all exist (`FXX`), or none does (`FNX`).
     fields: Option<bool>,
     deadline: Option<u64>,
     keeps_deadlines: bool,
@@ -336,7 +336,7 @@ impl<'r, 'a> SetRequest<'r, 'a> {
         Err(NO_FIELDS)
     }
 
-    /// The fields and values behind their number, which stands at an index.
+    /// The fields and values of a request; `at`: index of their number.
     fn pairs(arguments: &'r [&'a [u8]], at: usize) -> Result<&'r [&'a [u8]], Failure> {
         let wrong = || wrong_arity(arguments.first().copied().unwrap_or_default());
         let (number, pairs) = arguments.get(at..).and_then(<[&[u8]]>::split_first).filter(|(_, rest)| rest.len() > 1).ok_or_else(wrong)?;
@@ -382,7 +382,7 @@ fn hsetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             None => _ = context.keyspace.set_field(&mut edit, pair[0], pair[1])?,
         }
     }
-    // In Redis the fields exist for a moment, and so may the key.
+    // A request that only removes has no event unless the key existed. In Redis it makes fields, and perhaps a key, for a moment.
     if !is_over || edit.existed() {
         finish(context, &edit, arguments[1], is_over);
     }
@@ -390,8 +390,8 @@ fn hsetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Logs the present state of the fields that a request names behind `FIELDS n`, each followed by `step - 1` other arguments; with values if
-/// there are any. The hash is the one at the key now.
+/// Logs the present state of the fields that a request names behind `FIELDS n`. `hash`: the hash after the request; `step`: 2 if a value
+/// follows each field in the request, so that values are logged, too, else 1.
 pub(super) fn note(
     context: &mut Context,
     (db, key): (usize, &[u8]),

@@ -1,8 +1,7 @@
 //! `MIGRATE`: moving keys to another server.
 //!
-//! In Redis nobody is served until the other server has the values. Here they are sent by a thread (`transfers`), and the keys are removed
-//! when the other server has taken them. A key that was changed meanwhile is sent again; after [`ATTEMPTS`] attempts the event loop waits,
-//! as in Redis.
+//! A thread sends the values (`transfers`), and the keys are removed when the other server has taken them. If keys were changed meanwhile,
+//! they are sent again. The last of [`ATTEMPTS`] attempts runs in the event loop, where nobody else is served, as in Redis.
 
 use super::arguments::{integer, is};
 use super::blocking::{Wait, kept};
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 /// Attempts to transfer keys while they change.
 const ATTEMPTS: u32 = 3;
-/// Milliseconds that count as timeout if the request's is not positive.
+/// Timeout if the request names none above 0, milliseconds.
 const USUAL_TIMEOUT: u64 = 1000;
 /// Offset from a session's number to the number that watches the keys of its transfer.
 const WATCHERS: u64 = 1 << 62;
@@ -29,10 +28,10 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Generic, "migrate"
     .since("2.6.0")
     .says("Move keys to another server", "O(n), n being the number of elements of all keys")];
 
-/// Words of options, and the number of arguments behind each.
+/// Words of options, and the number of operands of each.
 const OPTIONS: [(&str, usize); 4] = [("copy", 0), ("replace", 0), ("auth", 1), ("auth2", 2)];
 
-/// The keys of a request, and the arguments that are secrets.
+/// Indices of the keys of a request, and of the arguments that are secrets.
 struct Places {
     keys: Vec<usize>,
     secrets: Vec<usize>,
@@ -64,16 +63,16 @@ pub(super) fn secrets(arguments: &[&[u8]]) -> Vec<usize> {
     if arguments.len() > 6 { places(arguments).secrets } else { Vec::new() }
 }
 
-/// A request.
+/// A parsed request.
 #[derive(Debug, Clone)]
 struct Request<'a> {
     host: &'a [u8],
     port: &'a [u8],
     db: i64,
     patience: Duration,
-    /// The keys stay.
+    /// Whether the keys also stay here (`COPY`).
     copies: bool,
-    /// Keys of the other server are replaced.
+    /// Whether keys of the other server are replaced (`REPLACE`).
     replaces: bool,
     /// Arguments of `AUTH`.
     credentials: Vec<&'a [u8]>,
@@ -159,7 +158,7 @@ fn migrate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         let taken = taken(done.keys, &done.receipt.taken);
         return finish(context, (arguments, request), (taken, is_changed), (done.attempt, done.failure.or(done.receipt.failure)));
     }
-    // An earlier request of the client may have been given up.
+    // The client may have given up an earlier request, whose transfer still runs.
     context.server.transfers.forget(id);
     context.keyspace.unwatch(watcher);
     request.keys.iter().try_for_each(|key| check_key(key))?;
@@ -167,12 +166,12 @@ fn migrate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     transfer(context, (arguments, request), &keys, (1, None))
 }
 
-/// The keys whose values were taken.
+/// The keys whose values the other server has taken.
 fn taken(keys: Vec<Vec<u8>>, taken: &[bool]) -> Vec<Vec<u8>> {
     keys.into_iter().zip(taken).filter(|(_, taken)| **taken).map(|(key, _)| key).collect()
 }
 
-/// Transfers keys. `failure`: why an earlier attempt did not transfer all.
+/// Transfers keys. `failure`: the error of an earlier attempt that did not transfer all keys.
 fn transfer(
     context: &mut Context,
     (arguments, request): (&[&[u8]], Request),
@@ -202,7 +201,7 @@ fn transfer(
     finish(context, (arguments, request), (taken(keys, &receipt.taken), false), (ATTEMPTS, failure.or(receipt.failure)))
 }
 
-/// Removes the keys that the other server has taken, and replies; transfers them again if they were changed meanwhile.
+/// Removes the keys that the other server has taken, and replies; or transfers these keys again if any was changed meanwhile.
 fn finish(
     context: &mut Context,
     (arguments, mut request): (&[&[u8]], Request),
@@ -222,7 +221,7 @@ fn finish(
     }
     match failure {
         None => context.reply.ok(),
-        // The command has an effect all the same, which a failed one would not have.
+        // The outcome is a success, since keys may have been removed, and the effects of a failed command are not logged.
         Some(text) => refused(context, &Failure::new(text)),
     }
     Ok(())
@@ -234,7 +233,7 @@ fn wait(context: &mut Context, arguments: &[&[u8]]) {
     context.session.block(Wait { keys: Vec::new(), holding: None, timeout_ms: 0, request, on_timeout: given_up });
 }
 
-/// Ends a wait on another client's request.
+/// Ends the wait of a client that another one unblocks.
 fn given_up(context: &mut Context, _: &[&[u8]]) -> Outcome {
     end(context.keyspace, context.server, context.session.id);
     Err(Failure::fixed(NOT_READ))

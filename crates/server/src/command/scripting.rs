@@ -1,7 +1,8 @@
-//! Running of scripts and functions: the server as a script sees it, and a script that runs too long.
+//! Execution of scripts and functions: the host of a script ([`ScriptHost`]), and the service of other clients while a script is late.
 //!
-//! A script runs like a transaction, in one event-loop iteration, with a session of its own. When it turns late, the network serves other
-//! clients now and then ([`Late`]): they are told that the server is busy, and may end the script. Nothing is committed meanwhile.
+//! A script runs like a transaction, in one event-loop iteration, with a session of its own. A script that has run longer than
+//! `busy-reply-threshold` is late: the network then serves other clients now and then ([`Late`]), tells them that the server is busy, and
+//! lets them end the script. Nothing is committed meanwhile.
 
 use super::acl::{Refused, Request};
 use super::arguments::{Split, integer_or};
@@ -15,11 +16,11 @@ use crate::resp::{self, Writer};
 use crate::system;
 use sinter_script::{Digest, Flags, Host, Machine, Protocol, Settings, Verdict};
 
-/// Bytes that scripts may allocate, all together.
+/// Memory of all scripts and functions together, bytes.
 const MEMORY_MAX: usize = 512 << 20;
-/// Nanoseconds that the loading of a library may take.
+/// Longest time for loading a library, nanoseconds.
 const LOADING_NS: u64 = 500_000_000;
-/// Bytes of a script's arguments that the log and `FUNCTION STATS` keep of each, at most.
+/// Bytes that `FUNCTION STATS` keeps of each argument of a late script, at most.
 const KEPT: usize = 1 << 10;
 
 const NOT_BUSY: Failure = Failure::fixed("NOTBUSY No scripts in execution right now.");
@@ -31,16 +32,16 @@ const BUSY_SCRIPT: Failure = Failure::fixed("BUSY Redis is busy running a script
 const BUSY_FUNCTION: Failure = Failure::fixed("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
 const NESTED: Failure = Failure::fixed("ERR A script is running already");
 
-/// The network, as a script sees it that has turned late.
+/// The network, which serves other clients while a script is late.
 pub trait Late {
-    /// Serves other clients while the script waits.
+    /// Serves other clients while the late script waits.
     fn serve(&mut self, keyspace: &mut Keyspace, server: &mut Server);
 
-    /// Whether a request that may run a script is to be returned with [`Ended::CommitsFirst`] if there are uncommitted writes.
+    /// Whether a request that may run a script returns [`Ended::CommitsFirst`] while there are uncommitted writes.
     fn commits_first(&self) -> bool;
 }
 
-/// No network: nobody waits for the end of a script.
+/// Implementation of [`Late`] without a network: no other client waits for the end of a script.
 #[derive(Debug)]
 pub struct Alone;
 
@@ -60,11 +61,11 @@ type LateScript = (Vec<u8>, Vec<Vec<u8>>);
 struct Running {
     is_eval: bool,
     is_read_only: bool,
-    /// When it began, nanoseconds of the server's clock.
+    /// Time at which the script began, nanoseconds of the server's clock.
     begun: u64,
     has_written: bool,
     is_killed: bool,
-    /// The event-loop iteration will be dropped.
+    /// Whether the script's writes are dropped, with the event-loop iteration.
     is_dropped: bool,
     late: Option<LateScript>,
 }
@@ -91,13 +92,13 @@ pub(super) struct Figures {
 /// The machine, with all scripts and functions, and the script that runs.
 #[derive(Default)]
 pub struct Scripts {
-    /// Made for the first script; away while one runs.
+    /// The machine: made for the first script, and taken out while a script runs.
     machine: Option<Machine>,
-    /// [`Keyspace::losses`] when the libraries were read.
+    /// Value of [`Keyspace::losses`] when the libraries were read.
     losses: u64,
     figures: Figures,
     running: Option<Running>,
-    /// Scripts may run commands that are not for them: for tests.
+    /// Whether scripts may run commands that are forbidden to them (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     admits_all: bool,
     /// The version of Redis that scripts see.
     compatible: Compatible,
@@ -127,7 +128,7 @@ impl Scripts {
         }
     }
 
-    /// Whether scripts may run commands that are not for them.
+    /// Sets whether scripts may run commands that are forbidden to them.
     pub(super) fn admit_all(&mut self, admits: bool) {
         self.admits_all = admits;
     }
@@ -142,13 +143,13 @@ impl Scripts {
         self.running.as_ref().is_some_and(|running| running.is_eval)
     }
 
-    /// Name and request of a late script, and the milliseconds that it has run; `None`: there is none.
+    /// Name and request of the late script, and how long it has run, milliseconds. `None`: no script is late.
     pub(super) fn late(&self, now: u64) -> Option<(&LateScript, u64)> {
         let running = self.running.as_ref()?;
         Some((running.late.as_ref()?, now.saturating_sub(running.begun) / 1_000_000))
     }
 
-    /// Ends the running script at the wish of a client, which expects a script of `EVAL` or a function.
+    /// Ends the running script for `SCRIPT KILL` (`is_eval`) or `FUNCTION KILL`.
     pub(super) fn kill(&mut self, is_eval: bool) -> Outcome {
         let busy = self.busy();
         let running = self.running.as_mut().ok_or(NOT_BUSY)?;
@@ -188,7 +189,7 @@ impl Scripts {
         machine.flush_libraries();
         let mut failed = Vec::new();
         for (name, code) in keyspace.libraries()? {
-            // Nobody limits its time: it was loaded before.
+            // The time has no limit, since each library was loaded within the limit before.
             if let Err(failure) = machine.load_library(&code, true, &mut Silent) {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 failed.push((text(&name), text(&failure.message)));
@@ -207,7 +208,7 @@ impl Scripts {
         self.figures.library_bytes = machine.libraries().map(|library| library.code.len()).sum();
     }
 
-    /// Figures about scripts and functions. Those of scripts are the last known ones while one runs.
+    /// Figures about scripts and functions. While a script runs, those of scripts are the last known ones.
     pub(super) fn figures(&self) -> Figures {
         let Some(machine) = &self.machine else { return self.figures };
         let (scripts, script_bytes) = machine.scripts();
@@ -219,7 +220,7 @@ impl Scripts {
         self.machine.as_mut()
     }
 
-    /// Whether a request runs a script whose flags say that it does not write.
+    /// Whether a request runs a script or function that states that it does not write.
     pub fn declares_no_writes(&self, command: &str, arguments: &[&[u8]]) -> bool {
         let Some(what) = arguments.get(1) else { return false };
         let machine = self.machine.as_ref();
@@ -256,7 +257,7 @@ pub(super) fn announce(context: &mut Context, arguments: &[&[u8]]) {
     }
 }
 
-/// Splits the arguments of a request that runs a script into keys and others. `wrong`: the error if the number of keys is no number.
+/// Splits the arguments of a request that runs a script into keys and others. `wrong`: the error if the number of keys is not a number.
 pub(super) fn split<'r, 'a>(request: &'r [&'a [u8]], wrong: Failure) -> Result<Split<'r, 'a>, Failure> {
     let number = integer_or(request.get(2).copied().unwrap_or_default(), wrong)?;
     let rest = request.get(3..).unwrap_or_default();
@@ -264,7 +265,7 @@ pub(super) fn split<'r, 'a>(request: &'r [&'a [u8]], wrong: Failure) -> Result<S
     rest.split_at_checked(number).ok_or(Failure::fixed("ERR Number of keys can't be greater than number of args"))
 }
 
-/// Runs a script, and replies. `flags`: those that it states.
+/// Runs a script or function, and replies. `flags`: the flags that it states, if any.
 pub(super) fn run(
     context: &mut Context,
     request: &[&[u8]],
@@ -310,7 +311,7 @@ pub(super) fn run(
     }
 }
 
-/// Loads a library into the machine; its name.
+/// Loads a library into the server's machine; returns its name.
 pub(super) fn load_library(context: &mut Context, code: &[u8], replaces: bool) -> Result<Vec<u8>, Failure> {
     context.server.scripts.machine(context.keyspace)?;
     let mut machine = context.server.scripts.machine.take().ok_or(NESTED)?;
@@ -320,13 +321,13 @@ pub(super) fn load_library(context: &mut Context, code: &[u8], replaces: bool) -
     result
 }
 
-/// Loads a library into any machine; its name.
+/// Loads a library into a given machine; returns its name.
 pub(super) fn load(server: &Server, machine: &mut Machine, code: &[u8], replaces: bool) -> Result<Vec<u8>, Failure> {
     let until = server.monotonic_ns().saturating_add(LOADING_NS);
     Ok(machine.load_library(code, replaces, &mut LibraryHost { server, until })?)
 }
 
-/// An empty machine, to check libraries before they are loaded.
+/// An empty machine.
 pub(super) fn new_machine(compatible: Compatible) -> Machine {
     Machine::new(Settings { memory_max: MEMORY_MAX, version: compatible.version().to_owned() })
 }
@@ -346,7 +347,7 @@ fn processor_seconds() -> f64 {
     processor.user + processor.system
 }
 
-/// The server behind a running script.
+/// Host of a running script.
 struct ScriptHost<'a> {
     keyspace: &'a mut Keyspace,
     server: &'a mut Server,
@@ -357,7 +358,7 @@ struct ScriptHost<'a> {
 }
 
 impl ScriptHost<'_> {
-    /// Checks whether the script may run a command; its number. An error comes with the number of the command, if there is one.
+    /// Checks whether the script may run a command; returns the command's number. An error comes with that number, if the command exists.
     fn admit(&mut self, arguments: &[&[u8]]) -> Result<usize, (Option<usize>, Failure)> {
         const UNKNOWN: Failure = Failure::fixed("ERR Unknown Redis command called from script");
         let (number, unit) = identify(self.server, arguments).map_err(|_| (None, UNKNOWN))?;
@@ -394,7 +395,7 @@ impl ScriptHost<'_> {
         Ok(())
     }
 
-    /// Reads the long strings of a reply into it.
+    /// Inserts long strings, which replies to clients read later, into a reply to the script.
     fn read_later(&mut self, reply: &mut Vec<u8>) -> keyspace::Result<()> {
         let mut whole = Vec::new();
         let mut from = 0;
@@ -410,7 +411,7 @@ impl ScriptHost<'_> {
         Ok(())
     }
 
-    /// Notes that a script is late.
+    /// Notes that the script is late.
     fn note_late(&mut self, ms: u64) {
         let name = match self.program {
             Program::Script(digest) => digest.bytes().to_vec(),
@@ -495,10 +496,10 @@ impl Host for ScriptHost<'_> {
     }
 }
 
-/// The server behind a library that is loaded.
+/// Host of a library while it is loaded.
 struct LibraryHost<'a> {
     server: &'a Server,
-    /// When its time is over, nanoseconds of the server's clock.
+    /// End of its time, nanoseconds of the server's clock.
     until: u64,
 }
 
@@ -526,7 +527,7 @@ impl Host for LibraryHost<'_> {
     fn count_error(&mut self, _: &[u8]) {}
 }
 
-/// No server: the host of libraries that are loaded from the keyspace.
+/// Host of libraries that are loaded from the keyspace: no commands, no log, no limit of time.
 struct Silent;
 
 impl Host for Silent {

@@ -1,7 +1,6 @@
-//! References of consumer groups to entries of streams: what removing an entry does to them (`KEEPREF`, `DELREF`, `ACKED`), and the
-//! commands `XDELEX` and `XACKDEL`.
+//! Removal of stream entries to which consumer groups refer (`KEEPREF`, `DELREF`, `ACKED`), and the commands `XDELEX` and `XACKDEL`.
 //!
-//! A group refers to an entry that is pending in it, and to each entry that is yet to be delivered to it.
+//! A group refers to its pending entries and to all entries that are not delivered to it yet.
 
 use super::arguments::{integer_or, is};
 use super::effects::MANY;
@@ -27,12 +26,12 @@ pub(super) const COMMANDS: &[Command] = &[
 /// Treatment of an entry to which groups refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum References {
-    /// The entry is removed, and stays pending.
+    /// The entry is removed, and stays pending in groups.
     #[default]
     Keep,
-    /// The entry is removed, and is not pending any more.
+    /// The entry is removed, from the groups' pending entries as well.
     Remove,
-    /// The entry stays.
+    /// The entry stays in the stream.
     Obey,
 }
 
@@ -40,7 +39,7 @@ impl References {
     const ALL: [(References, &'static str); 3] =
         [(References::Keep, "keepref"), (References::Remove, "delref"), (References::Obey, "acked")];
 
-    /// Reads the word of an option; `None`: it is none of these.
+    /// Parses the word of an option. `None`: it is another word.
     pub fn parse(word: &[u8]) -> Option<References> {
         Self::ALL.iter().find(|(_, known)| is(word, known)).map(|(references, _)| *references)
     }
@@ -74,7 +73,7 @@ impl<'g> Groups<'g> {
         self.0.iter().map(|edit| edit.group.last).min()
     }
 
-    /// Makes an entry not pending in any group.
+    /// Removes an entry from the pending entries of all groups.
     fn forget(&mut self, keyspace: &mut Keyspace, id: EntryId) -> Outcome {
         for edit in &mut self.0 {
             if edit.group.pending == 0 {
@@ -97,8 +96,8 @@ fn names(keyspace: &Keyspace, head: &Head) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(keyspace.groups(head)?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Trims a stream that has groups, if references have to be looked at; `None`: they need not. Returns the number of removed entries, and
-/// the ids of those that are not simply the first ones.
+/// Trims a stream with groups by `DELREF` or `ACKED`. Returns the number of removed entries, and for `ACKED` their ids, since they need not
+/// be the first ones. `None`: there is nothing to do with references, and the caller trims.
 pub(super) fn trim(
     context: &mut Context,
     (edit, key): (&mut Edit, &[u8]),
@@ -123,7 +122,7 @@ pub(super) fn trim(
         return Ok(Some((keyspace.trim_entries(edit, keep, blocks)?, Vec::new())));
     }
     let (looked_at, most) = match (keep, blocks) {
-        // An entry that stays leaves its place to a later one.
+        // For an entry that stays, a later one is removed.
         (Keep::Newest(kept), None) => (u64::MAX, edit.head.count.saturating_sub(kept)),
         _ => (keyspace.count_to_trim(&edit.head, keep, blocks)?, u64::MAX),
     };
@@ -144,7 +143,7 @@ fn first_ids(keyspace: &Keyspace, head: &Head, count: u64) -> Result<Vec<EntryId
     Ok(ids)
 }
 
-/// Ids of `most` entries to which no group refers, among the first `looked_at` ones.
+/// Ids of at most `most` entries to which no group refers, among the first `looked_at` entries.
 fn free_ids(keyspace: &Keyspace, head: &Head, groups: &Groups, (looked_at, most): (u64, u64)) -> Result<Vec<EntryId>, Failure> {
     let Some(delivered) = groups.delivered_to_all().filter(|_| looked_at > 0 && most > 0) else { return Ok(Vec::new()) };
     let (mut ids, mut seen, mut outcome) = (Vec::new(), 0u64, Ok(()));
@@ -209,7 +208,7 @@ impl<'r, 'a> Request<'r, 'a> {
     }
 }
 
-/// Results for one id.
+/// Results for an id in a reply.
 const MISSING: i64 = -1;
 const REMOVED: i64 = 1;
 const STAYS: i64 = 2;
@@ -222,8 +221,8 @@ fn xackdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     remove(context, arguments[1], Some(arguments[2]), &Request::parse(&arguments[3..])?)
 }
 
-/// Removes entries, and replies with a result for each of them. `group`: only entries that are pending in this group, which acknowledges
-/// them.
+/// Removes entries, and replies with a result for each id. With `group`, acknowledges entries in this group, and removes only entries that
+/// were pending in it.
 fn remove(context: &mut Context, key: &[u8], group: Option<&[u8]>, request: &Request) -> Outcome {
     let db = context.session.db;
     let Some(head) = context.find_stream(key)? else {
@@ -264,7 +263,7 @@ fn remove(context: &mut Context, key: &[u8], group: Option<&[u8]>, request: &Req
         if is_removed {
             removed.insert(id);
         }
-        // A pending entry of the group counts as removed if it was removed before.
+        // An acknowledged entry counts as removed even if it was removed from the stream before.
         results.push(if is_removed || group.is_some() { REMOVED } else { MISSING });
     }
     groups.finish(context.keyspace);

@@ -1,13 +1,13 @@
 //! Client-side caching (`CLIENT TRACKING`): clients that keep copies of values are told which copies have become stale.
 //!
-//! By default the server remembers which keys a client has read ([`Table`], for all databases together, as in Redis) and tells it once of
-//! each that changes. With `BCAST` a client learns all changes of keys with its prefixes ([`Prefixes`]), at the end of the event-loop
-//! iteration, and the server remembers nothing of its reads. The keyspace notes stale keys while anybody tracks; without such clients a
-//! command costs one look at a flag.
+//! By default the server remembers which keys a client has read ([`Table`], for all databases together, as in Redis) and sends the client
+//! one invalidation for each of them that changes. With `BCAST` the client gets all changes of keys with its prefixes ([`Prefixes`]), at
+//! the end of the event-loop iteration, and the server remembers none of its reads. The keyspace notes stale keys while any client tracks
+//! keys; otherwise a command costs one look at a flag.
 //!
-//! Invalidations are messages of the [`Hub`]: they are sent behind the reply of the command that has caused them, and not before the
-//! change is committed. If the commit fails, messages of the iteration are dropped with its replies, and
-//! [`Server::invalidate_everything`] makes good for them.
+//! Invalidations are messages of the [`Hub`]: they follow the reply of the command that has caused them, and leave after the change is
+//! committed. If the commit fails, messages of the iteration are dropped with its replies, and [`Server::invalidate_everything`] sends
+//! invalidations of all keys instead.
 
 mod prefixes;
 mod table;
@@ -25,10 +25,11 @@ use prefixes::Prefixes;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 
-/// Keys that are evicted from the table at once, at first; each further attempt that is not enough adds as many.
+/// Keys that the first call of [`Server::limit_tracking`] evicts from the table, at most; each call that leaves the table too large allows
+/// the next one as many more.
 const EVICTED_AT_ONCE: usize = 100;
 
-/// Changes of which a client is told.
+/// Changes for which a client gets invalidations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Mode {
     /// Changes of all keys that it reads.
@@ -46,11 +47,11 @@ enum Mode {
 #[derive(Debug, Default)]
 struct Tracker {
     mode: Mode,
-    /// The client that is told instead; 0: none is.
+    /// The client that gets the invalidations instead (`REDIRECT`); 0: none.
     redirect: u64,
-    /// The client named there was gone when it should have been told.
+    /// Whether the client in `redirect` was gone when it should have got an invalidation.
     is_broken: bool,
-    /// The client is not told of its own changes (`NOLOOP`).
+    /// Whether the client gets no invalidations for its own changes (`NOLOOP`).
     skips_own: bool,
     /// Prefixes of [`Mode::Broadcast`].
     prefixes: BTreeSet<Vec<u8>>,
@@ -62,7 +63,7 @@ pub struct Tracking {
     trackers: BTreeMap<u64, Tracker>,
     table: Table,
     prefixes: Prefixes,
-    /// Attempts in a row that have left the table too large.
+    /// Calls of [`Server::limit_tracking`] in a row that have left the table too large.
     attempts: usize,
 }
 
@@ -126,7 +127,7 @@ fn tell(hub: &mut Hub, clients: &BTreeMap<u64, Client>, (id, tracker): (u64, &mu
 }
 
 impl Server {
-    /// Tells clients of the keys that have become stale, through a request of the session `by`, or without one.
+    /// Tells clients of the keys that have become stale. `by`: the session whose request changed them, if one did.
     pub fn invalidate_stale(&mut self, keyspace: &mut Keyspace, by: Option<u64>) {
         for stale in keyspace.take_stale() {
             match stale {
@@ -139,7 +140,7 @@ impl Server {
         }
     }
 
-    /// Tells the readers of a key that it is stale, except `by` if that client wants no news of itself.
+    /// Tells the readers of a key that it is stale, except the client `by` if it has `NOLOOP`.
     fn invalidate(&mut self, key: &[u8], by: Option<u64>) {
         let readers = self.tracking.table.remove(key);
         if readers.is_empty() {
@@ -148,7 +149,7 @@ impl Server {
         let keys = encode([key].into_iter());
         for id in readers {
             let Some(tracker) = self.tracking.trackers.get_mut(&id) else { continue };
-            // A client with prefixes may have read the key before it got them.
+            // A client that now has prefixes may have read the key before it had them.
             if tracker.mode == Mode::Broadcast || tracker.skips_own && by == Some(id) {
                 continue;
             }
@@ -178,7 +179,7 @@ impl Server {
         }
         session.reads += 1;
         let (table, id) = (&mut self.tracking.table, session.id);
-        // A request that was worked on in steps replies for the moment when it came. A key that has changed since is stale already.
+        // The reply to a request that took several steps shows the keys as they were when it came. A key that has changed since is stale.
         let is_late = session.is_resumed && session.steps.is_some();
         let mut read = |key: &[u8]| {
             if is_late && !table.has(key, id) {
@@ -196,8 +197,8 @@ impl Server {
         }
     }
 
-    /// Evicts random keys from the table while it has more than `tracking-table-max-keys`, and tells their readers: changes of these keys
-    /// would go unnoticed. Called again and again while clients track keys.
+    /// Evicts random keys from the table while it has more than `tracking-table-max-keys`, and invalidates them, since later changes of
+    /// them go unnoticed. Called after each command and each tick while clients track keys.
     pub fn limit_tracking(&mut self, keyspace: &mut Keyspace) {
         let most = self.configuration.tracking_keys_max;
         let mut left = EVICTED_AT_ONCE.saturating_mul(self.tracking.attempts + 1);
@@ -215,8 +216,8 @@ impl Server {
         self.tracking.attempts = 0;
     }
 
-    /// Ends an event-loop iteration: tells clients of keys that have become stale without a request, and of the changes of all keys with
-    /// their prefixes.
+    /// Ends an event-loop iteration: sends invalidations of keys that have become stale without a request, and broadcasts changed keys to
+    /// the clients with their prefixes.
     pub fn end_tracked_iteration(&mut self, keyspace: &mut Keyspace) {
         keyspace.note_stale(self.tracking.is_on());
         if !self.tracking.is_on() {
@@ -240,8 +241,8 @@ impl Server {
     }
 }
 
-/// Does what a command that has just run asks for while clients track keys. Commands of scripts count one by one. A script that has read
-/// has read all keys that it declares, too, as in Redis 7.0; `reads`: [`Session::reads`] before the command.
+/// Invalidates the keys that a command has changed, and remembers those that it has read. Each command of a script counts by itself; a
+/// script that has read anything has also read all keys that it declares, as in Redis 7.0. `reads`: [`Session::reads`] before the command.
 pub(super) fn ran(context: &mut Context, unit: &Unit, arguments: &[&[u8]], reads: u64) {
     let Context { keyspace, server, session, .. } = context;
     server.invalidate_stale(keyspace, Some(session.id));
@@ -365,7 +366,7 @@ fn switch_on(context: &mut Context, options: Options) -> Outcome {
     options.check_prefixes(now)?;
     let tracker = tracking.trackers.entry(id).or_default();
     (tracker.mode, tracker.redirect, tracker.is_broken, tracker.skips_own) = (mode, options.redirect, false, options.skips_own);
-    // Without a prefix, changes of all keys are broadcast.
+    // The empty prefix stands for all keys.
     let all: &[&[u8]] = if mode == Mode::Broadcast && options.prefixes.is_empty() { &[&b""[..]] } else { &options.prefixes };
     for prefix in all {
         tracker.prefixes.insert(prefix.to_vec());

@@ -1,6 +1,6 @@
-//! Values on their way to another server: a connection, `RESTORE` of each value, and the other server's replies.
+//! Transfers of values to another server: a connection, a `RESTORE` of each value, and the replies.
 //!
-//! A transfer runs in a thread of its own, so that a server that is far away or silent delays nobody but the client that asked for it.
+//! A transfer runs in a thread of its own, so that a distant or silent server delays only the client that asked for the transfer.
 
 use crate::resp::{Protocol, Writer};
 use mio::Waker;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-/// Bytes of a reply's line that are read, and those that an error repeats.
+/// Bytes of a reply's line that are read, and that an error repeats, at most.
 const LINE_MAX: u64 = 64 << 10;
 const LINE_KEPT: usize = 1023;
 
@@ -19,14 +19,14 @@ const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
 pub(super) const NOT_READ: &str = "IOERR error or timeout reading to target instance";
 
-/// Values for another server.
+/// Requests with values for another server.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub host: String,
     pub port: u16,
-    /// Longest time to connect, to send something, and to wait for a reply.
+    /// Timeout of each step: to connect, to send, to wait for a reply.
     pub patience: Duration,
-    /// Requests before the values.
+    /// Requests before the values: `AUTH`, `SELECT`.
     opening: Vec<Vec<u8>>,
     /// A `RESTORE` for each value.
     restores: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ pub(super) struct Parcel {
 pub(super) struct Receipt {
     /// For each value, whether the other server took it.
     pub taken: Vec<bool>,
-    /// Why it did not take all of them: the text of an error.
+    /// Text of the error if the other server did not take all values.
     pub failure: Option<String>,
 }
 
@@ -143,11 +143,11 @@ fn error_of(line: &[u8]) -> Option<String> {
 struct Transfer {
     keys: Vec<Vec<u8>>,
     attempt: u32,
-    /// Why an earlier attempt did not transfer all keys.
+    /// Text of the error of an earlier attempt that did not transfer all keys.
     failure: Option<String>,
     receiver: Receiver<Receipt>,
     receipt: Option<Receipt>,
-    /// The network knows that the transfer has ended.
+    /// Whether [`Transfers::take_ended`] has returned this transfer.
     is_told: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// Sets what wakes the event loop when a transfer has ended.
+    /// Sets the waker of the event loop, which is called when a transfer has ended.
     pub fn set_waker(&mut self, waker: Arc<Waker>) {
         self.waker = Some(waker);
     }
@@ -203,7 +203,7 @@ impl Transfers {
         let (sender, receiver) = channel();
         let waker = self.waker.clone();
         let work = move || {
-            // The session may have gone.
+            // Sending fails if the session is gone.
             let _ = sender.send(parcel.send());
             waker.map(|waker| waker.wake())
         };

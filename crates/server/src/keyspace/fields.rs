@@ -1,13 +1,13 @@
 //! Deadlines of the fields of hashes.
 //!
 //! The head of a hash has the number of its fields with a deadline and the earliest of these deadlines ([`FieldDeadlines`]). An inline hash
-//! has each deadline beside its field (`inline`). Any other has two engine keys for each: one in the order of deadlines, and one by the
-//! name of the field (`layout`). The value of the field lies where it lies without a deadline.
+//! has each deadline beside its field (`inline`). Any other hash has two engine keys for each deadline: one in the order of deadlines, and
+//! one by the name of the field (`layout`). The value of a field lies in one place with and without a deadline.
 //!
-//! A field whose deadline has passed is gone for every reader: whoever finds the hash removes such fields first. So reads of fields,
-//! walks, sizes and positions need not know of deadlines. [`Keyspace::remove_expired`] removes them if nobody looks; the hash lies among
-//! the deadlines of keys with its earliest one, so nothing is searched for. A hash of which all fields are due ends at once, whatever its
-//! size. Walks over all keys show a hash until then.
+//! No reader sees a field whose deadline has passed: a command that finds the hash first removes such fields. So reads of fields, walks,
+//! sizes and positions need not check deadlines. [`Keyspace::remove_expired`] removes due fields of hashes that no command finds; the hash
+//! stands among the deadlines of keys with its earliest deadline, so no search is needed. A hash of which all fields are due is removed as
+//! a whole, whatever its size. Walks over all keys show a hash until its due fields are removed.
 
 use super::changes::Change;
 use super::collection::{Collection, Edit};
@@ -28,12 +28,12 @@ const DAMAGED: Error = Error::Damaged("the deadlines of the fields of a hash");
 pub type VisitField<'a> = dyn FnMut(&[u8], &[u8], u64) -> ControlFlow<()> + 'a;
 
 impl Keyspace {
-    /// Whether fields of a hash are due: their deadlines have passed.
+    /// Whether a hash has due fields, i.e. fields whose deadline has passed.
     pub(super) fn has_due_fields(&self, head: &Head) -> bool {
         head.fields.count > 0 && head.fields.first < self.now && !self.keeps_ended
     }
 
-    /// Number of hashes in a database some of whose fields have deadlines.
+    /// Number of hashes in a database with deadlines of fields.
     pub fn expiring(&self, db: usize) -> u64 {
         self.counters.expiring[db]
     }
@@ -68,7 +68,7 @@ impl Keyspace {
         self.give_deadline(edit, field, deadline, false)
     }
 
-    /// Adds a field of a value that is loaded; false: it was there already.
+    /// Adds a field of a hash that is loaded from a file; false if it was there already.
     pub fn load_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8], deadline: Option<u64>) -> Result<bool> {
         let is_new = self.set_field(edit, field, value)?;
         if is_new && deadline.is_some() {
@@ -90,7 +90,7 @@ impl Keyspace {
         self.count_field_deadline(edit, old, new)
     }
 
-    /// Writes the engine keys of the deadline of a field, which are there for the old one; 0 is none.
+    /// Replaces the engine keys of a field's deadline `old` by those of `new`; 0: no deadline.
     pub(super) fn move_field_deadline(&mut self, id: u64, field: &[u8], old: u64, new: u64) {
         if old == new {
             return;
@@ -107,7 +107,7 @@ impl Keyspace {
         }
     }
 
-    /// Keeps the head true after the deadline of a field has changed from `old` to `new`; 0 is none.
+    /// Updates number and earliest deadline in the head after a field's deadline has changed from `old` to `new`; 0: no deadline.
     pub(super) fn count_field_deadline(&mut self, edit: &mut Edit, old: u64, new: u64) -> Result<()> {
         if old == new {
             return Ok(());
@@ -124,8 +124,8 @@ impl Keyspace {
         self.find_first_deadline(edit)
     }
 
-    /// Sets the earliest deadline in the head, which was none or is not later than that. Without deadlines the hash loses what belongs to
-    /// them.
+    /// Finds the earliest deadline, which is not before the one in the head, and sets it there. If no deadline is left, removes all data on
+    /// deadlines from the head.
     fn find_first_deadline(&self, edit: &mut Edit) -> Result<()> {
         let (id, fields) = (edit.head.id, edit.head.fields);
         if fields.count == 0 {
@@ -168,8 +168,8 @@ impl Keyspace {
         damage
     }
 
-    /// Removes fields of the hash found last that are due, at most `most`, and the hash if none is left; returns how many were dealt with,
-    /// one for a hash that ends as a whole.
+    /// Removes due fields of the hash found last, at most `most`, and the hash if no field is left. Returns the number of removed fields,
+    /// or 1 for a hash that is removed as a whole.
     #[cold]
     pub(super) fn expire_fields(&mut self, db: usize, key: &[u8], old: &Head, most: usize) -> Result<usize> {
         let mut edit = Edit { db, key, old: Some(*old), head: self.found(old) };
@@ -211,7 +211,7 @@ impl Keyspace {
         Ok(last < self.now)
     }
 
-    /// Removes due fields, at most `most`; returns their number. Names are added for the traces.
+    /// Removes due fields, at most `most`; returns their number. Adds their names to `names` if traces need them.
     fn remove_due(&mut self, edit: &mut Edit, most: usize, names: &mut Vec<Vec<u8>>) -> Result<usize> {
         if let Some(inline) = &mut edit.head.inline {
             *names = inline.remove_due(self.now, most)?;
@@ -229,7 +229,7 @@ impl Keyspace {
                 let (deadline, field) = layout::split_due_key(place).ok_or(DAMAGED)?;
                 self.move_field_deadline(edit.head.id, field, deadline, 0);
                 self.delete_member(edit, field);
-                // Nothing before it is left.
+                // No earlier deadline is left.
                 edit.head.fields.first = deadline;
                 if self.is_traced() {
                     names.push(field.to_vec());

@@ -1,11 +1,11 @@
-//! Libraries of functions: code by name, stored beside the databases, which no command on keys finds.
+//! Libraries of functions: code by name, stored as settings of the keyspace, outside of the databases.
 
 use super::error::Result;
 use super::layout::{self, Room};
 use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 
-/// Prefix of the names of the settings that hold libraries: those of the keyspace, and those of its successor.
+/// Prefixes of the names of settings that hold libraries of the keyspace, and of its successor.
 const LIBRARY: &[u8] = b"library:";
 const NEXT_LIBRARY: &[u8] = b"next-library:";
 
@@ -62,7 +62,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes all libraries of a successor; their names and codes.
+    /// Removes all libraries of the successor; returns their names and codes.
     pub(super) fn take_next_libraries(&mut self) -> Result<Vec<Library>> {
         let libraries = self.libraries_at(NEXT_LIBRARY)?;
         for (name, _) in &libraries {

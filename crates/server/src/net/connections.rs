@@ -3,12 +3,12 @@
 use super::connection::Connection;
 use std::collections::HashMap;
 
-/// All connections. One that is being handled is taken out, and keeps its place.
+/// All connections by session number. A connection that is being served is taken out, and its number stays.
 #[derive(Default)]
 pub(super) struct Connections(HashMap<u64, Option<Box<Connection>>>);
 
 impl Connections {
-    /// Number of connections, those taken out included.
+    /// Number of connections, including those taken out.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,7 +1,7 @@
-//! Service of other clients while a late script runs: they are told that the server is busy, and may end the script.
+//! Service of other clients while a late script runs: the server tells them that it is busy, and they may end the script.
 //!
-//! The turn was committed before the script began, so all replies of earlier requests may leave, and all its writes are the script's:
-//! nothing is committed, expired or delivered before the script has ended.
+//! Writes of earlier requests were committed before the script began. So replies to these requests may leave, and all uncommitted writes
+//! are the script's. Nothing is committed, expired or delivered before the script has ended.
 
 use super::{Data, EventLoop};
 use crate::command::{Late, Server};
@@ -11,12 +11,12 @@ use mio::Events;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Events that are handled at once.
+/// Network events taken at once, at most.
 const EVENTS: usize = 256;
 
 impl Late for EventLoop {
     fn serve(&mut self, keyspace: &mut Keyspace, server: &mut Server) {
-        // Requests of others take their own.
+        // Requests of other clients need commits of their own; the script's needs are put back at the end.
         let needs = keyspace.take_needs();
         let (data, now) = (&mut Data { keyspace, server }, unix_ms());
         self.settle(data);

@@ -1,4 +1,4 @@
-//! Clients that come and go, and those that stay too long.
+//! Clients that connect and disconnect, and clients that are closed because they were idle for too long.
 
 use super::connection::Connection;
 use super::listeners::Visitor;
@@ -9,14 +9,14 @@ use crate::log::Level;
 use mio::Interest;
 use std::io::{ErrorKind, Write};
 
-/// Clients that are accepted in a turn: a flood of them must not keep the others waiting.
+/// Clients accepted in an event-loop iteration, at most, so that a flood of new clients does not keep the others waiting.
 const ACCEPTS: usize = 64;
 /// Reply to clients on other machines while there is no password.
 const DENIED: &[u8] =
     b"-DENIED without a password only clients on the server's machine are served: set requirepass, or protected-mode no\r\n";
 
 impl EventLoop {
-    /// Accepts clients that wait, up to a share.
+    /// Accepts clients that wait to connect, at most [`ACCEPTS`].
     pub(super) fn accept(&mut self, data: &mut Data, now: u64) {
         for _ in 0..ACCEPTS {
             if !self.accepts {
@@ -36,7 +36,7 @@ impl EventLoop {
 
     fn welcome(&mut self, data: &mut Data, visitor: Visitor, now: u64) {
         let Visitor { mut socket, address, local_address, is_local, is_encrypted } = visitor;
-        // The client is told why it is turned away, if it reads, and can be told without a handshake.
+        // A client that is refused gets the reason, unless it expects TLS: that would take a handshake.
         let mut refuse = |text: &[u8], server: &mut Server| {
             server.statistics.refused_connections += 1;
             if !is_encrypted {
@@ -46,7 +46,7 @@ impl EventLoop {
         if self.connections.len() >= data.server.configuration.clients_max.min(self.room) {
             return refuse(b"-ERR max number of clients reached\r\n", data.server);
         }
-        // Checked at the start, too; but clients can take the password away.
+        // The start checks this, too, but `CONFIG SET` can remove the password later.
         if !is_local && data.server.turns_away() {
             return refuse(DENIED, data.server);
         }
@@ -58,7 +58,7 @@ impl EventLoop {
         }
         let stream = match &data.server.tls {
             Some(tls) if is_encrypted => Stream::encrypted(socket, tls),
-            // A client that expects TLS gets no plain text.
+            // No TLS is configured, and a client that expects TLS gets no plain text.
             None if is_encrypted => return,
             _ => Ok(Stream::Plain(socket)),
         };
@@ -77,10 +77,10 @@ impl EventLoop {
         self.activate(id);
     }
 
-    /// Removes a client, with all that is underway for it.
+    /// Removes a client, with its unfinished requests, watched keys, waits and transfers.
     pub(super) fn remove(&mut self, data: &mut Data, id: u64) {
         if let Some(mut connection) = self.connections.remove(id) {
-            // Closing does it, too.
+            // Closing the socket deregisters it, too.
             let _ = self.poll.registry().deregister(connection.stream.source());
             self.held -= connection.held;
             connection.abandon(data.keyspace, data.server);
@@ -92,7 +92,7 @@ impl EventLoop {
         }
     }
 
-    /// Looks at some of the clients, at each once in a second, so that many clients do not keep the others waiting.
+    /// Checks a share of the clients for idleness and unsent output, so that each is checked once in a second and no iteration takes long.
     pub(super) fn look_at_clients(&mut self, data: &mut Data, now: u64) {
         let share = (self.connections.len() / ticking::TICKS_PER_ROUND).max(ticking::ROUND_MIN);
         let ids: Vec<u64> = data.server.clients.range(self.looked_at..).map(|(id, _)| *id).take(share).collect();
@@ -101,14 +101,14 @@ impl EventLoop {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             let idle = now.saturating_sub(connection.active);
             let gives_back = idle >= ticking::IDLE_MS && connection.rest();
-            // Clients of this turn get their replies at its end, and those of earlier turns that wait for a sync later.
+            // Clients of this iteration get their replies at its end, and clients of earlier ones after the sync that they wait for.
             let is_served = connection.is_waiting() || connection.is_touched || connection.waits_for_sync();
             let is_silent_for_a_reason = is_served || data.server.hub.is_listening(id) || data.server.hub.is_monitor(id);
             if connection.is_known() {
                 connection.known = now;
             }
             let (passed, limit) = match data.server.configuration.timeout {
-                // Whatever the client sends meanwhile.
+                // A client that has not authenticated is closed in time, whatever it sends.
                 _ if !connection.is_known() => (now.saturating_sub(connection.known), ticking::GREETING_SECONDS),
                 _ if is_silent_for_a_reason => (idle, 0),
                 timeout => (idle, timeout),

@@ -1,12 +1,12 @@
 //! The version of Redis that the server says it is.
 
-/// The version of Redis that clients are told (`compatible`). All commands exist whatever it is.
+/// Version of Redis that the server names (`compatible`). The server has all commands with either version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compatible {
-    /// Redis 7.0, whose replies the server has.
+    /// Redis 7.0, whose replies the server follows.
     #[default]
     Seven,
-    /// Redis 8, whose new commands clients send only if the server says that it has them.
+    /// Redis 8, for clients that send newer commands only to a server that names it.
     Eight,
 }
 
@@ -22,12 +22,12 @@ impl Compatible {
         self.entry().0
     }
 
-    /// The version that `INFO`, `HELLO` and `LOLWUT` show.
+    /// The version that `INFO`, `HELLO`, `LOLWUT` and scripts show.
     pub fn version(self) -> &'static str {
         self.entry().1
     }
 
-    /// Reads a name of the configuration.
+    /// Parses the name in the configuration.
     pub fn parse(name: &str) -> Option<Compatible> {
         Self::ALL.iter().find(|(_, known, _)| *known == name).map(|(compatible, ..)| *compatible)
     }

@@ -1,8 +1,9 @@
-//! Prefixes of keys of which clients want to know every change (`BCAST`), and the keys that have changed in the event-loop iteration.
+//! Prefixes of keys whose changes are broadcast to clients (`BCAST`), and the keys with these prefixes that have changed in the event-loop
+//! iteration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Changed keys, each with the client that has changed it last; `None`: no client has.
+/// Changed keys, each with the client that has changed it last. `None`: the change came from no client.
 pub(super) type ChangedKeys = BTreeMap<Vec<u8>, Option<u64>>;
 
 /// Prefixes with their clients and changed keys.
@@ -42,7 +43,7 @@ impl Prefixes {
         }
     }
 
-    /// Notes a change of a key by a client, or (`None`) by none.
+    /// Notes a change of a key by a client. `None`: by no client.
     pub fn change(&mut self, key: &[u8], by: Option<u64>) {
         for prefix in self.lengths.range(..=key.len()).filter_map(|(length, _)| key.get(..*length)) {
             if self.clients.contains_key(prefix) {

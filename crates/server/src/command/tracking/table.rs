@@ -1,7 +1,7 @@
 //! The table of keys that clients have read.
 //!
-//! A client that ends leaves its number in the table until the key changes or is evicted: numbers are never used again, and removing them
-//! at once would cost a search of the whole table.
+//! The number of a client that has gone stays in the table until the key changes or is evicted. Numbers are never used again, and removing
+//! them at once would take a search of the whole table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ struct Entry {
 /// Keys that clients have read, with these clients.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// In no order, so that a random one is found at once.
+    /// Keys with their readers, in no order, so that a random one is found at once.
     entries: Vec<Entry>,
-    /// Positions in `entries`.
+    /// Position of each key in `entries`.
     places: HashMap<Arc<[u8]>, usize>,
     /// Number of readers of all keys.
     items: usize,
@@ -105,11 +105,11 @@ impl Table {
         self.items
     }
 
-    /// Removes all keys. Freeing many takes a while, for which nobody waits.
+    /// Removes all keys. A thread frees a large table, since that takes a while.
     pub fn clear(&mut self) {
         let old = std::mem::take(self);
         if old.len() > FREED_AT_ONCE {
-            // A thread that cannot start frees the table here.
+            // If the thread cannot start, the table is freed here.
             let _ = std::thread::Builder::new().name("sinter-free".into()).spawn(move || drop(old));
         }
     }
