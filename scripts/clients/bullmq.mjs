@@ -1,4 +1,4 @@
-// A queue of BullMQ with its workers, against the server at 127.0.0.1:PORT, over both clients that BullMQ takes: ioredis and node-redis.
+// BullMQ: queues and workers, on the server at 127.0.0.1:PORT, over both clients that BullMQ takes: ioredis and node-redis.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,7 +8,7 @@ import { createClient } from "redis";
 
 const port = Number(process.argv[2]);
 
-// Connections as BullMQ wants them, with what closes them at the end.
+// Each driver opens a connection for BullMQ, and adds a function that closes it to `opened`.
 const drivers = [
   (opened) => {
     const client = new Redis(port, { maxRetriesPerRequest: null });
@@ -54,12 +54,12 @@ for (const connect of drivers) {
   const worker = (more) => new Worker("work", (job) => handlers[job.name](job), { ...options, ...more });
   const ends = async (job) => job.waitUntilFinished(events, 20_000);
 
-  // Twenty jobs at once through four hands.
+  // Twenty jobs at once, four of them worked on at a time.
   let hands = worker({ concurrency: 4 });
   const jobs = await queue.addBulk(Array.from({ length: 20 }, (_, n) => ({ name: "double", data: { n } })));
   assert.deepEqual(await Promise.all(jobs.map(ends)), Array.from({ length: 20 }, (_, n) => n * 2));
 
-  // A job that is due later, one that fails twice, and one that always does.
+  // A delayed job, a job that fails twice, and one that always fails.
   const delayed = await queue.add("double", { n: 4 }, { delay: 300 });
   assert.equal(await delayed.getState(), "delayed");
   const flaky = await queue.add("flaky", {}, { attempts: 3, backoff: { type: "fixed", delay: 50 } });
@@ -71,14 +71,14 @@ for (const connect of drivers) {
   await assert.rejects(ends(fails), /as intended/);
   assert.equal((await queue.getJob(fails.id)).failedReason, "as intended");
 
-  // What a job reports on its way.
+  // Progress and log lines of a job.
   const heard = new Promise((resolve) => events.once("progress", ({ data }) => resolve(data)));
   const progress = await queue.add("progress", {});
   await ends(progress);
   assert.equal(await heard, 50);
   assert.deepEqual((await queue.getJobLogs(progress.id)).logs, ["one line"]);
 
-  // One job for many requests of the same kind.
+  // Deduplication: many additions with one id make one job.
   const [first, second] = await Promise.all([1, 2].map((n) => queue.add("double", { n }, { delay: 100, deduplication: { id: "d" } })));
   assert.equal(first.id, second.id);
   await ends(first);
@@ -90,7 +90,7 @@ for (const connect of drivers) {
   await queue.removeJobScheduler("every");
   assert.deepEqual(order.splice(0), ["tick", "tick", "tick"]);
 
-  // A parent waits for its children, of another queue, too.
+  // A parent waits for its children, also in another queue.
   const flow = new FlowProducer(options);
   const others = new Worker("others", (job) => handlers[job.name](job), options);
   const tree = await flow.add({
@@ -107,7 +107,7 @@ for (const connect of drivers) {
   await assert.rejects(ends(fails), /as intended/);
   await hands.close();
 
-  // Jobs that wait in a paused queue go by priority, no more than two in 200 ms.
+  // Jobs of a paused queue run by priority once it is resumed, at most two in 200 ms.
   await queue.pause();
   await queue.addBulk([3, 1, 2, 5, 4].map((priority) => ({ name: "order", data: priority, opts: { priority } })));
   hands = worker({ limiter: { max: 2, duration: 200 } });
@@ -119,7 +119,7 @@ for (const connect of drivers) {
   assert.ok(Date.now() - start >= 200, "the limiter holds jobs back");
   await hands.close();
 
-  // A job whose worker has vanished gets another one.
+  // A job whose worker has vanished is taken by another worker.
   const lost = await queue.add("double", { n: 50 });
   const vanishes = new Worker("work", null, { ...options, lockDuration: 100 });
   assert.equal((await vanishes.getNextJob("token")).id, lost.id);

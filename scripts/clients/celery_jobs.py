@@ -1,4 +1,4 @@
-"""Tasks of Celery with a worker process of their own, broker and results at 127.0.0.1:PORT."""
+"""Celery: tasks in a worker process, with broker and results on the server at 127.0.0.1:PORT."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def fails():
 
 @app.task(name="flaky", bind=True, max_retries=5)
 def flaky(self):
-    """Succeeds the third time."""
+    """A task that fails twice, and succeeds the third time."""
     if marks.incr("attempts") < 3:
         raise self.retry(countdown=0.1)
     return self.request.retries
@@ -90,7 +90,7 @@ def later():
         raise AssertionError("a task that expired")
     except Exception as error:
         assert type(error).__name__ == "TaskRevokedError", repr(error)
-    # The worker answers questions over its channel; the task that was revoked left nothing.
+    # The worker replies to remote control; the revoked task left no mark.
     (name, answer), = app.control.inspect(timeout=20, limit=1).ping().items()
     assert name.startswith("celery@") and answer == {"ok": "pong"}
     assert set(app.control.inspect(timeout=20, limit=1).registered()[name]) >= {"add", "flaky"}
@@ -106,7 +106,7 @@ def acknowledged():
 
 
 def end(process):
-    """Celery's own end of a worker sometimes waits for itself (5.7.0, on real Redis as well); then it is killed."""
+    """Ends the worker. Celery 5.7.0 sometimes hangs at its end, on Redis as well; then the worker is killed."""
     process.terminate()
     try:
         process.wait(timeout=3)

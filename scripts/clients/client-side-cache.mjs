@@ -1,4 +1,4 @@
-// The client-side cache of node-redis (CLIENT TRACKING, RESP3), against the server at 127.0.0.1:PORT.
+// Client-side cache of node-redis (CLIENT TRACKING, RESP3), on the server at 127.0.0.1:PORT.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { BasicClientSideCache, BasicPooledClientSideCache, createClient, createC
 const url = `redis://127.0.0.1:${process.argv[2]}`;
 const other = await createClient({ url }).connect();
 
-// Asks until the reader sees the value; every read before it is one from the cache.
+// Reads until the reader sees the value; until then it reads its cached copy.
 async function sees(read, value) {
   for (;;) {
     const got = await read();
@@ -36,7 +36,7 @@ async function cached(cache, client, close) {
   }
   assert.deepEqual(count(before), [18, 2]);
 
-  // Each change by another client is seen: a new value, a removed key, a field, a script's write, one in a transaction.
+  // The reader sees each change by another client: a new value, a removed key, a field, a write of a script, a write in a transaction.
   await other.set("a", "2");
   await sees(() => client.get("a"), "2");
   await other.del("a");
@@ -49,7 +49,7 @@ async function cached(cache, client, close) {
   await other.hSet("h", "f", "2");
   await sees(() => client.hGet("h", "f"), "2");
 
-  // A key that ends, and one that the reader changed.
+  // A key that expires, and a key that the reader changed itself.
   await other.set("a", "short", { PX: 100 });
   await sees(() => client.get("a"), "short");
   await sees(() => client.get("a"), null);
@@ -57,7 +57,7 @@ async function cached(cache, client, close) {
   await client.set("b", "own");
   await sees(() => client.get("b"), "own");
 
-  // The key that nobody changed stayed; then everything goes.
+  // The key that nobody changed is still cached; a flush removes all copies.
   before = count();
   assert.equal(await client.get("untouched"), "same");
   assert.deepEqual(count(before), [1, 0]);

@@ -1,4 +1,4 @@
-"""Django with its cache and its sessions in django-redis, at 127.0.0.1:PORT."""
+"""Django with cache and sessions in django-redis, on the server at 127.0.0.1:PORT."""
 
 import sys
 import threading
@@ -48,7 +48,7 @@ def numbers():
     cache.set("n", 1, timeout=100)
     assert cache.incr("n") == 2 and cache.incr("n", 40) == 42 and cache.decr("n", 2) == 40 and cache.get("n") == 40
     assert 90 < cache.ttl("n") <= 100
-    # A number that Redis cannot add to in 64 bits, one that was stored as an object, and none.
+    # `incr` beyond 64 bits, and of a missing key.
     cache.set("big", 2**63 - 1)
     assert cache.incr("big") == 2**63
     try:

@@ -1,4 +1,4 @@
-"""Messages of kombu without Celery: exchanges, acknowledgements and their timeout, at 127.0.0.1:PORT."""
+"""kombu without Celery: exchanges, acknowledgements and their timeout, on the server at 127.0.0.1:PORT."""
 
 import sys
 import time
@@ -34,7 +34,7 @@ def simple():
 
 
 def kinds():
-    """Direct, topic and fanout exchanges give each queue its own."""
+    """Direct, topic and fanout exchanges deliver each message to the right queues."""
     exchanges = {kind: Exchange(kind, kind) for kind in ("direct", "topic", "fanout")}
     bindings = [("direct", "a"), ("direct", "b"), ("topic", "logs.*"), ("topic", "#.error"), ("fanout", "")]
     queues = [Queue(f"{kind}:{key}", exchanges[kind], routing_key=key) for kind, key in bindings]
@@ -70,7 +70,7 @@ def kinds():
 
 
 def unacknowledged():
-    """Rejected messages come back at once; those of a consumer that vanished after the timeout."""
+    """Rejected messages come back at once, and messages of a consumer that vanished after the timeout."""
     with connect() as connection, connection.SimpleQueue("lost") as queue:
         queue.put("first")
         message = queue.get(timeout=20)
@@ -78,7 +78,7 @@ def unacknowledged():
         message = queue.get(timeout=20)
         assert message.payload == "first" and message.delivery_info["redelivered"]
         assert server.hlen("unacked") == 1 and server.zcard("unacked_index") == 1
-        # The consumer neither acknowledges it nor closes its connection; others look for messages of the lost.
+        # The consumer neither acknowledges the message nor closes its connection; other consumers restore it.
         with connect() as other, other.SimpleQueue("lost") as again:
             end = time.monotonic() + 20
             while server.llen("lost") == 0 and time.monotonic() < end:

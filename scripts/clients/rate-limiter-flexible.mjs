@@ -1,4 +1,4 @@
-// Limits of rate-limiter-flexible, against the server at 127.0.0.1:PORT, over ioredis and node-redis.
+// rate-limiter-flexible, on the server at 127.0.0.1:PORT, over ioredis and node-redis.
 
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
@@ -15,7 +15,7 @@ for (const more of [{ storeClient: ioredis }, { storeClient: nodeRedis, useRedis
   await ioredis.flushall();
   const limiter = (keyPrefix, options) => new RateLimiterRedis({ ...more, keyPrefix, ...options });
 
-  // Of fifty requests at once ten pass.
+  // Ten of fifty requests at once pass.
   const ten = limiter("ten", { points: 10, duration: 60 });
   const results = await Promise.allSettled(Array.from({ length: 50 }, () => ten.consume("user")));
   const passed = results.filter((result) => result.status === "fulfilled").map((result) => result.value);
@@ -26,7 +26,7 @@ for (const more of [{ storeClient: ioredis }, { storeClient: nodeRedis, useRedis
   }
   assert.ok((await ioredis.pttl("ten:user")) > 50_000);
 
-  // Points are given, taken and set; users do not see each other.
+  // Points are added, taken and set; each user has points of its own.
   const user = limiter("user", { points: 5, duration: 60 });
   assert.equal((await user.consume("a", 3)).remainingPoints, 2);
   assert.equal((await user.reward("a", 2)).consumedPoints, 1);
@@ -39,13 +39,13 @@ for (const more of [{ storeClient: ioredis }, { storeClient: nodeRedis, useRedis
   assert.equal(await user.delete("a"), true);
   assert.equal(await user.get("a"), null);
 
-  // Who asks too often is blocked for longer than the window.
+  // A user with too many requests is blocked for longer than the window.
   const blocked = limiter("blocked", { points: 1, duration: 1, blockDuration: 100 });
   await blocked.consume("user");
   await assert.rejects(blocked.consume("user"), (result) => result.msBeforeNext > 90_000);
   assert.ok((await ioredis.ttl("blocked:user")) > 90);
 
-  // A window that is over counts from zero again; a queue waits for it.
+  // A new window counts from zero; a queue waits for the next window.
   const queue = new RateLimiterQueue(limiter("queue", { points: 2, duration: 1 }));
   const start = Date.now();
   for (let i = 0; i < 3; i++) await queue.removeTokens(1, "user");

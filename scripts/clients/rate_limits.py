@@ -1,4 +1,4 @@
-"""The windows of limits, against the server at 127.0.0.1:PORT."""
+"""limits: fixed, moving and sliding windows, on the server at 127.0.0.1:PORT."""
 
 import sys
 import threading
@@ -18,7 +18,7 @@ for strategy in (FixedWindowRateLimiter, MovingWindowRateLimiter, SlidingWindowC
     hour = limits.parse("10/hour")
     assert limiter.test(hour, "user") and limiter.get_window_stats(hour, "user").remaining == 10
 
-    # Of 24 hits by four threads ten pass.
+    # Ten of 24 hits by four threads pass.
     passed = []
     threads = [threading.Thread(target=lambda: passed.extend(limiter.hit(hour, "user") for _ in range(6))) for _ in range(4)]
     for thread in threads:
@@ -33,7 +33,7 @@ for strategy in (FixedWindowRateLimiter, MovingWindowRateLimiter, SlidingWindowC
     limiter.clear(hour, "user")
     assert limiter.hit(hour, "user") and limiter.get_window_stats(hour, "user").remaining == 9
 
-    # The next window counts from the start.
+    # The next window counts from zero.
     second = limits.parse("2/second")
     assert limiter.hit(second, "user") and limiter.hit(second, "user")
     end = time.monotonic() + 10

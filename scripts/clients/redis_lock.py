@@ -1,4 +1,4 @@
-"""Locks of redis-py, held by two processes, against the server at 127.0.0.1:PORT."""
+"""`Lock` of redis-py, held by two processes, on the server at 127.0.0.1:PORT."""
 
 import multiprocessing
 import sys
@@ -12,7 +12,7 @@ ROUNDS = 100
 
 
 def count(more):
-    """Adds to a number that is read and written apart."""
+    """Adds to a number with one read and one write, which need the lock around them."""
     r = redis.Redis(port=PORT, **more)
     for _ in range(ROUNDS):
         with r.lock("lock", timeout=20, sleep=0.001):
@@ -66,14 +66,14 @@ def main():
     holder.join()
     assert holder.exitcode == 0
 
-    # Extensions add to what is left, or replace it.
+    # An extension adds to the remaining time, or replaces it.
     assert lock.extend(60) and 110_000 < r.pttl("held") <= 120_000
     assert lock.extend(10, replace_ttl=True) and 9_000 < r.pttl("held") <= 10_000
     assert lock.reacquire() and 59_000 < r.pttl("held") <= 60_000
     lock.release()
     assert not r.exists("held") and not lock.locked()
 
-    # A lock that ends by itself goes to the next; its former holder has no part in it.
+    # A lock that has expired can be taken by another holder, and the former holder can neither release nor extend it.
     old = r.lock("short", timeout=0.2)
     assert old.acquire()
     new = r.lock("short", timeout=60, sleep=0.01)

@@ -1,4 +1,4 @@
-// Locks of redlock on three connections to the server at 127.0.0.1:PORT, each with a database of its own as if it were a server.
+// redlock on three connections to the server at 127.0.0.1:PORT, each with a database of its own in place of a server.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,7 +12,7 @@ const impatient = new Redlock(clients, { retryCount: 0 });
 locks.on("error", (error) => assert.ok(error instanceof ResourceLockedError, error));
 impatient.on("error", (error) => assert.ok(error instanceof ResourceLockedError, error));
 
-// Ten tasks add to a number that is read and written apart.
+// Ten tasks add to a number with one read and one write, which need the lock around them.
 await Promise.all(
   Array.from({ length: 10 }, () =>
     locks.using(["counter"], 5000, async () => {
@@ -30,7 +30,7 @@ for (const client of clients) assert.equal(await client.get("a"), lock.value);
 lock = await lock.extend(60_000);
 assert.ok((await clients[2].pttl("b")) > 50_000);
 
-// One server may forget, two may not.
+// A lock survives the loss of one server, and not of two.
 await clients[0].del("a");
 lock = await lock.extend(60_000);
 await clients[0].del("a");
@@ -39,7 +39,7 @@ await assert.rejects(lock.extend(60_000), ExecutionError);
 await clients[2].del("a");
 await Promise.all(clients.map((client) => client.del("b")));
 
-// A lock that nobody releases ends by itself; its holder then may not release it.
+// A lock that nobody releases expires; its holder then cannot release it.
 const old = await locks.acquire(["short"], 50);
 const next = await locks.acquire(["short"], 5000);
 assert.notEqual(old.value, next.value);

@@ -1,4 +1,4 @@
-"""Jobs of RQ with a worker process of their own and its scheduler, at 127.0.0.1:PORT."""
+"""RQ: jobs in a worker process with a scheduler, on the server at 127.0.0.1:PORT."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def fails():
 
 
 def flaky():
-    """Succeeds the third time."""
+    """A job that fails twice, and succeeds the third time."""
     if connection.incr("attempts") < 3:
         raise ValueError("not yet")
     return "third time"
@@ -54,7 +54,7 @@ def main():
     folder = os.path.dirname(os.path.abspath(__file__))
     worker = subprocess.Popen(work, env={**os.environ, "PORT": str(PORT), "PYTHONPATH": folder})
     try:
-        # Jobs for later are set first, so that they are due when the scheduler next looks.
+        # Scheduled jobs are added first, so that they are due when the scheduler next looks.
         due = datetime.now(timezone.utc) + timedelta(seconds=1)
         at, after = queue.enqueue_at(due, "rq_jobs.now"), queue.enqueue_in(timedelta(seconds=1), "rq_jobs.now")
         assert at.get_status() == JobStatus.SCHEDULED and len(ScheduledJobRegistry(queue=queue)) == 2

@@ -1,5 +1,4 @@
-// What programs do with node-redis, against the server at 127.0.0.1:PORT, with TLS if a file of certificates is given. Any difference from
-// what Redis does throws.
+// node-redis: common uses, on the server at 127.0.0.1:PORT, with TLS if a file of certificates is given. Any difference from Redis throws.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

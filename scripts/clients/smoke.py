@@ -1,6 +1,6 @@
-"""What programs do with redis-py, against the server at 127.0.0.1:PORT, with TLS if a file of certificates is given.
+"""redis-py: common uses, on the server at 127.0.0.1:PORT, with TLS if a file of certificates is given.
 
-Any difference from what Redis does is an AssertionError.
+Any difference from Redis is an AssertionError.
 """
 
 import sys

@@ -1,4 +1,4 @@
-// Two servers of socket.io whose adapters meet at the server at 127.0.0.1:PORT: over channels, sharded channels, and streams.
+// Two servers of socket.io, connected by adapters through the server at 127.0.0.1:PORT: over channels, sharded channels and streams.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -45,7 +45,7 @@ for (const create of [createAdapter, createShardedAdapter, streamsAdapter]) {
   await until("a broadcast reaches clients of both servers", () => got.every((values) => values.length === 1));
   for (const values of got.splice(0, 4, [], [], [], [])) assert.deepEqual(values, all);
 
-  // A room with one client of each server, entered from a client and from the other server.
+  // A room with one client of each server: one joins by its own request, the other server adds the other one.
   await clients[1].emitWithAck("join", "room");
   first.in(clients[2].id).socketsJoin("room");
   await until("both are in the room", async () => (await second.in("room").fetchSockets()).length === 2);
@@ -54,12 +54,12 @@ for (const create of [createAdapter, createShardedAdapter, streamsAdapter]) {
   await until("a broadcast to all comes after it", () => got.every((values) => values.at(-1)?.[0] === "last"));
   assert.deepEqual(got.map((values) => values.length), [1, 2, 2, 1]);
 
-  // Answers of clients and of the other server.
+  // Acknowledgements of clients, and of the other server.
   assert.deepEqual(await first.timeout(5000).emitWithAck("question", 41), [42, 42, 42, 42]);
   second.on("sum", (a, b, answer) => answer(a + b));
   assert.deepEqual(await first.serverSideEmitWithAck("sum", 1, 2), [3]);
 
-  // A client of the streams' servers that lost its connection gets what it missed.
+  // With the streams adapter, a client that lost its connection gets the messages that it missed.
   if (streams) {
     const engine = clients[3].io.engine;
     await until("there is an offset to go on from", () => clients[3]._lastOffset);

@@ -1,4 +1,4 @@
-// What programs do with go-redis, against the server at 127.0.0.1:PORT. Any difference from what Redis does ends the program.
+// Common uses of go-redis, on the server at 127.0.0.1:PORT. Any difference from Redis ends the program.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 var ctx, _ = context.WithTimeout(context.Background(), 60*time.Second)
 
-// Ends the program at the line of the caller.
+// fail ends the program with the line of the caller's caller.
 func fail(format string, values ...any) {
 	_, file, line, _ := runtime.Caller(2)
 	fmt.Fprintf(os.Stderr, "%s:%d: %s\n", file, line, fmt.Sprintf(format, values...))
@@ -71,7 +71,7 @@ func basics(c *redis.Client) {
 	equal(keys, 3)
 }
 
-// A thousand requests at once, and a transaction that begins again while its key changes.
+// A pipeline of a thousand requests, and transactions that are retried when their key changes.
 func pipelines(c *redis.Client) {
 	commands := must(c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := 0; i < 1000; i++ {
@@ -119,7 +119,7 @@ func scripts(c *redis.Client) {
 	script := redis.NewScript(`
 		local n = redis.call("INCRBY", KEYS[1], ARGV[1])
 		return {n, tostring(n / 2), redis.call("TYPE", KEYS[1]).ok, false, {KEYS[1]}}`)
-	// EVALSHA answers NOSCRIPT, EVAL follows; then EVALSHA suffices.
+	// EVALSHA replies NOSCRIPT, and EVAL follows; from then on EVALSHA suffices.
 	if err := script.EvalSha(ctx, c, []string{"scripted"}, 1).Err(); err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		fail("a script that the server does not have: %v", err)
 	}
@@ -170,7 +170,7 @@ func channels(c *redis.Client) {
 	equal((<-sharded.Channel()).Payload, "x")
 }
 
-// A group of two consumers takes all entries; those that one of them leaves go to the other.
+// Two consumers of a group take all entries; entries that one of them does not acknowledge go to the other.
 func streams(c *redis.Client) {
 	try(c.XGroupCreateMkStream(ctx, "x", "group", "$").Err())
 	if err := c.XGroupCreate(ctx, "x", "group", "$").Err(); err == nil || !redis.HasErrorPrefix(err, "BUSYGROUP") {
