@@ -99,7 +99,7 @@ pub struct Context<'a> {
     pub server: &'a mut Server,
     /// The client.
     pub session: &'a mut Session,
-    /// The network, for scripts that turn late.
+    /// The network, which serves other clients while a script is late.
     pub late: &'a mut dyn Late,
     /// Writer of the reply.
     pub reply: Writer<'a>,
@@ -112,7 +112,7 @@ pub enum Failure {
     Reply(Cow<'static, [u8]>),
     /// The keyspace refused, or the engine failed.
     Keyspace(keyspace::Error),
-    /// The request is wrong, as a command within it has found, which has counted the error.
+    /// An error of a command within a script, which has counted the error already.
     Counted(Vec<u8>),
     /// No error: the request goes on in steps, and has no reply yet.
     InSteps,

@@ -119,7 +119,7 @@ struct Counters {
     keys: [u64; DATABASES],
     /// Number of keys of each database that have a deadline.
     deadlines: [u64; DATABASES],
-    /// Number of hashes of each database some of whose fields have deadlines.
+    /// Number of hashes with deadlines of fields, by database.
     expiring: [u64; DATABASES],
     /// Ids up to this may have been used.
     ids: u64,
@@ -197,7 +197,7 @@ pub struct Keyspace {
     waits: Waits,
     /// Changes of keys, if somebody wants to be told of them.
     changes: Option<Vec<Noted>>,
-    /// Keys of which copies are stale, if anybody keeps copies.
+    /// Keys of which clients' copies are stale, if any client tracks keys.
     stale: Option<Vec<Stale>>,
     /// Traces of changes, if somebody wants them.
     traces: Option<Vec<Trace>>,

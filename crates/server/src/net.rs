@@ -128,7 +128,7 @@ pub struct Net {
     server: Server,
 }
 
-/// The data and the server, which requests work with; passed through the event loop, as a running script may enter it again.
+/// Keyspace and server, which requests work with. They are passed through the event loop, because a running script may enter it again.
 struct Data<'a> {
     keyspace: &'a mut Keyspace,
     server: &'a mut Server,
@@ -145,7 +145,7 @@ struct EventLoop {
     room: usize,
     /// Clients with something to be handled or sent in the next turn, in the order in which they were added.
     active: Vec<u64>,
-    /// Clients of this turn that are still to be read from, and those that were read from and are to be served.
+    /// Clients of this event-loop iteration that are still to be read from, and clients that were read from and are still to be served.
     present: VecDeque<u64>,
     ready: VecDeque<u64>,
     /// Clients that take part in this turn.
@@ -517,7 +517,7 @@ impl EventLoop {
 
     fn serve_requests(&mut self, data: &mut Data, id: u64, until: u64) {
         self.check_shut(data, id);
-        // A script that the connection runs may enter the event loop again: the connection is not among the others meanwhile.
+        // A script that the connection runs may enter the event loop again, so the connection is taken out meanwhile.
         while let Some(mut connection) = self.connections.take(id) {
             let handled = connection.handle(self, data.keyspace, data.server, until);
             self.cause = connection.needs;
@@ -532,7 +532,7 @@ impl EventLoop {
             match handled {
                 // A request may have begun to wait when as much has already arrived behind it as is read of a waiting client.
                 Handled::All => return self.check_shut(data, id),
-                // What it has left has to wait for the end of the script.
+                // The client's remaining requests wait for the end of the script.
                 Handled::Others if data.server.scripts.is_running() => {}
                 Handled::Commit => {
                     self.commit_all(data);
@@ -591,8 +591,8 @@ impl EventLoop {
         }
     }
 
-    /// Drops the turn because the engine could not be read, as it is not known what its requests have read; or because the server ends
-    /// while a script runs.
+    /// Drops the event-loop iteration: because the engine could not be read, so that its requests may have read anything, or because the
+    /// server ends while a script runs.
     fn drop_turn(&mut self, data: &mut Data) {
         data.keyspace.discard();
         let why = if data.server.is_ending { "the server was told to end" } else { "the data could not be read" };
@@ -612,14 +612,14 @@ impl EventLoop {
                 connection.refuse(text.as_bytes());
             }
         }
-        // Invalidations of the turn are gone with its replies, and some of its writes may have been committed before.
+        // Invalidations of the iteration are dropped with its replies, and some of its writes may have been committed before.
         data.server.invalidate_everything();
     }
 
     /// Sends all replies and messages of the turn.
     fn send(&mut self, data: &mut Data) {
         let mut touched = std::mem::take(&mut self.touched);
-        // The client whose script runs, and those that cannot go before it ends, come at the end of the turn.
+        // The client whose script runs, and clients that cannot be removed before it ends, come at the end of the iteration.
         let mut left = Vec::new();
         for id in touched.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else {

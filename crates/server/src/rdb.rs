@@ -6,8 +6,8 @@
 //! Input is untrusted. A claimed length takes no memory: strings grow as their bytes arrive, collections come element by element, and
 //! nothing recurses. Every failure is an [`Error`] with its position in the file.
 //!
-//! Versions 1 to 13 are read, those of all Redis up to 8.6, and version 80 of Valkey 9; parts without a counterpart here are refused
-//! by name. Only encodings that every Redis since 5.0 reads are written, except for hashes whose fields have deadlines.
+//! Versions 1 to 13 (all of Redis up to 8.6) and 80 (Valkey 9) are read; parts without a counterpart here are refused by name. Only
+//! encodings that every Redis since 5.0 reads are written, except for hashes whose fields have deadlines.
 
 mod crc;
 mod input;
@@ -73,7 +73,7 @@ pub mod kind {
     pub const HASH_DEADLINES: u8 = 24;
     pub const HASH_LISTPACK_DEADLINES: u8 = 25;
     pub const STREAM_4: u8 = 26;
-    /// A hash of Valkey whose fields have deadlines. Its files have byte 22 for it, which no file here has in the place of this number.
+    /// A hash of Valkey whose fields have deadlines. In its files the type is byte 22; this number stands in no file.
     pub const HASH_VALKEY: u8 = 0xf0;
 }
 

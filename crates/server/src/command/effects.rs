@@ -25,13 +25,13 @@ enum Form {
     Always,
     /// The string that the key holds now.
     String,
-    /// The strings that all changed keys hold now.
+    /// The present strings of all changed keys.
     Strings,
     /// The deadline that the key has now.
     Deadline,
-    /// The value and the deadline that the field has now.
+    /// The present value and deadline of the field.
     Field,
-    /// The deadlines that the fields have now and, in steps of two arguments, their values.
+    /// The present deadlines of the fields; with 2 arguments for each field in the request, also their values.
     Fields(usize),
     /// The values that all changed keys hold now.
     Values,
@@ -72,7 +72,7 @@ const FORMS: &[(&str, Form)] = &[
     ("spop", Form::ByItself),
     ("xadd", Form::Entry),
     ("xtrim", Form::Trim),
-    // These two log the entries that they remove themselves.
+    // Both commands log the removed entries themselves.
     ("xackdel xdelex", Form::Pending),
     ("xautoclaim xclaim xreadgroup", Form::Pending),
 ];
@@ -84,7 +84,7 @@ fn form(command: &Command, arguments: &[&[u8]]) -> Form {
     match BY_NAME.get(command.name) {
         // `SET` without options depends on nothing but the request.
         Some(Form::String) if command.name == "set" && arguments.len() == 3 => Form::Same,
-        // A trim that leaves out entries logs itself.
+        // A trim that keeps entries to which groups refer logs the removed entries itself.
         Some(Form::Entry) if entry_options(arguments).2 => Form::ByItself,
         Some(Form::Trim) if arguments.iter().skip(2).any(|word| is(word, "acked")) => Form::ByItself,
         Some(form) => *form,

@@ -44,10 +44,10 @@ enum Content {
     Line(Arc<[u8]>),
     /// A message of a channel in RESP2; RESP3 sends it as a push message.
     Message(Arc<[u8]>),
-    /// Keys that the receiver has to forget. Without RESP3, only a client that another one redirects to and that subscribes to something
-    /// can be told.
+    /// Keys that the receiver has to forget. In RESP2 only a client that another one redirects to, and that has a subscription, gets this
+    /// message.
     Invalidation { keys: Forgotten, is_redirected: bool },
-    /// The receiver redirects its invalidations to this client, which is gone. Without RESP3 it cannot be told.
+    /// The client to which the receiver redirects its invalidations is gone. In RESP2 there is no such message.
     Broken(u64),
 }
 

@@ -247,7 +247,7 @@ pub(super) fn of(name: &str) -> &'static [KeySpec] {
     BY_NAME.get(name).copied().unwrap_or_default()
 }
 
-/// The position of the key of a command whose arguments have a single one, at a fixed position.
+/// Position of the key of a command that has a single key at a fixed position.
 pub(super) fn only(specs: &[KeySpec]) -> Option<usize> {
     match specs {
         [KeySpec { flags, begin: Begin::Index(index), find: Find::Range(0, ..) }] if flags & NOT_KEY == 0 => usize::try_from(*index).ok(),
@@ -330,7 +330,8 @@ fn positions(find: Find, begin: usize, arguments: &[&[u8]], take: &mut dyn FnMut
     Some(())
 }
 
-/// Flags of the key of `SET`, `DELEX` or `BITFIELD`, which depend on the options. A condition on the value tells something about it.
+/// Flags of the key of `SET`, `DELEX` or `BITFIELD`, which depend on the options. With a condition on the value, the reply tells about the
+/// value.
 fn variable(command: &Command, arguments: &[&[u8]]) -> u16 {
     let rest = arguments.get(2..).unwrap_or_default();
     let has = |words: &[&str]| rest.iter().any(|word| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())));

@@ -84,17 +84,17 @@ pub struct Session {
     pub(super) listens: bool,
     /// Whether the client is exempt from being closed when connections take too much memory (`CLIENT NO-EVICT`).
     pub(super) stays: bool,
-    /// Whether the client's commands do not count as uses of keys (`CLIENT NO-TOUCH`).
+    /// Whether commands of the client leave access times of keys unchanged (`CLIENT NO-TOUCH`).
     pub(super) leaves_no_trace: bool,
-    /// The client has said whether it caches the reply to the next request or transaction (`CLIENT CACHING`).
+    /// Whether `CLIENT CACHING` has been called for the next request or transaction.
     pub(super) caching: bool,
-    /// Number of commands whose keys were remembered, as the client tracks keys.
+    /// Number of commands whose keys were remembered because the client tracks keys.
     pub(super) reads: u64,
     /// Whether the commands of a transaction or of a script are running.
     pub(super) is_in_exec: bool,
     /// Whether the session is that of a script.
     pub(super) is_script: bool,
-    /// Whether effects are kept out of the AOF, at the wish of a script.
+    /// Whether effects are kept out of the AOF (`redis.set_repl`).
     pub(super) is_unlogged: bool,
     /// The wait that the command that has just run asks for.
     pub(super) asks: Option<Wait>,
@@ -155,7 +155,8 @@ pub enum Ended {
     Closes,
     /// The engine failed: drop the event-loop iteration.
     EngineFailed,
-    /// Nothing was done: commit what was written before, and run the request then. It may run a script, whose writes are committed alone.
+    /// The request may run a script, whose writes are committed alone, and was not run: the caller commits earlier writes, and runs it
+    /// then.
     CommitsFirst,
 }
 
@@ -179,7 +180,7 @@ impl Session {
         }
     }
 
-    /// Whether a request of the client would run a script now, or might.
+    /// Whether a request of the client may run a script now.
     fn would_run_script(&self, unit: &Unit) -> bool {
         match &self.multi {
             None => unit.runs_scripts(),
@@ -224,7 +225,7 @@ impl Session {
         self.multi.as_ref().map_or(0, |multi| multi.bytes)
     }
 
-    /// Ends the effect of `CLIENT CACHING` with a request or transaction that has its reply.
+    /// Ends the effect of `CLIENT CACHING` after the reply to a request or transaction.
     pub(super) fn end_caching(&mut self) {
         self.caching &= self.is_in_transaction() || self.is_waiting() || self.is_in_steps();
     }
@@ -322,7 +323,7 @@ pub fn execute(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     execute_in(&mut Alone, keyspace, server, session, arguments, out)
 }
 
-/// Like [`execute`], within a network that serves others while a late script runs.
+/// Like [`execute`], with a network that serves other clients while a late script runs.
 pub fn execute_in(
     late: &mut dyn Late,
     keyspace: &mut Keyspace,
@@ -371,7 +372,7 @@ pub fn execute_in(
         let is_silent = session.replies != Replies::On;
         blocking::begin(keyspace, session, is_silent);
     }
-    // As in Redis, all other uses of `CLIENT` are passed over, too.
+    // As in Redis, other subcommands of `CLIENT` do not end the effect either.
     if session.caching && name != "client" {
         session.end_caching();
     }
@@ -415,7 +416,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.server.append.is_on() {
         let noted = effects::note(context, unit.command, arguments, result.is_err());
         result = result.and(noted);
-        // What a script has written so far is not the whole request, whoever else is served.
+        // While a script runs, no request ends in the log, also none of another client: the writes belong to the request of the script.
         if !context.session.is_in_exec && !context.server.scripts.is_running() {
             context.server.append.end_request();
         }
@@ -473,7 +474,7 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
-    // The commands inside `EXEC` are noted one by one, those inside a script with it.
+    // Commands inside `EXEC` are logged one by one, and commands inside a script together with it.
     if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" && !context.session.is_script {
         let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
         let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);

@@ -202,7 +202,7 @@ impl Trim {
         Err(Failure::fixed(text))
     }
 
-    /// Trims a stream; returns the number of entries removed, and the ids of those that are not simply the first ones.
+    /// Trims a stream; returns the number of removed entries, and their ids if they need not be the first ones.
     fn run(&self, context: &mut Context, edit: &mut Edit, key: &[u8]) -> Result<(u64, Vec<EntryId>), Failure> {
         let Some(keep) = self.keep else { return Ok((0, Vec::new())) };
         let size = context.server.configuration.stream_block;
@@ -302,7 +302,7 @@ fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Logs an entry that was added for the AOF, and what was trimmed then: other entries than the first ones, or so many at the start.
+/// Logs an added entry for the AOF, and the entries trimmed with it: ids, or a number of entries at the start.
 fn log_added(context: &mut Context, (key, id): (&[u8], EntryId), pairs: &[&[u8]], (count, trimmed, gone): (u64, u64, &[EntryId])) {
     if !context.server.append.is_on() {
         return;

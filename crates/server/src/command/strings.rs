@@ -191,7 +191,7 @@ enum If<'a> {
 }
 
 impl<'a> If<'a> {
-    /// Adds an option. A condition may be repeated, the last operand counts; two different ones are an error.
+    /// Adds an option. A repeated condition has its last operand; two different conditions are an error.
     fn and(self, next: If<'a>) -> Result<If<'a>, Failure> {
         match (self, next) {
             (If::Always, next) => Ok(next),
@@ -201,7 +201,7 @@ impl<'a> If<'a> {
         }
     }
 
-    /// Whether the condition is fulfilled; the key was found last.
+    /// Whether the condition is fulfilled by the key that was found last.
     fn holds(&self, context: &mut Context, key: &[u8], exists: bool) -> Result<bool, Failure> {
         Ok(match self {
             If::Always => true,

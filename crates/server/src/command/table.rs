@@ -120,7 +120,7 @@ pub(super) const MOVABLE: u32 = 1 << 10;
 pub(super) const IMMEDIATE: u32 = 1 << 11;
 /// More dangerous than other commands of its group.
 pub(super) const DANGEROUS: u32 = 1 << 12;
-/// Works on keys that a server of a cluster is about to get.
+/// Flag of commands for keys that are being moved to a server of a cluster (`ASKING`).
 pub(super) const ASKING: u32 = 1 << 13;
 /// May block the client.
 pub(super) const BLOCKING: u32 = 1 << 20;
@@ -129,11 +129,11 @@ pub(super) const PUBSUB: u32 = 1 << 21;
 /// May concern other servers, so `CLIENT PAUSE WRITE` delays it.
 pub(super) const MAY_REPLICATE: u32 = 1 << 22;
 
-/// Monitors are told before it runs, rather than after.
+/// Flag of commands that monitors see before they run, rather than after.
 pub(super) const SKIP_MONITOR: u32 = 1 << 23;
-/// May be called without keys, although it takes some.
+/// Flag of commands that may be called without keys, although they take keys.
 pub(super) const NO_MANDATORY_KEYS: u32 = 1 << 24;
-/// Allowed while a late script runs.
+/// Flag of commands that are allowed while a late script runs.
 pub(super) const ALLOW_BUSY: u32 = 1 << 25;
 
 /// Names of the flags, as `COMMAND` shows them.
@@ -229,8 +229,8 @@ impl Command {
         takes(self.arity, arguments)
     }
 
-    /// Whether the command is about this server or another one rather than data. It never is in a log of commands, and importing a log that
-    /// has it fails.
+    /// Whether the command concerns this server or another one rather than data. A log of commands never has it: an import of such a log
+    /// fails.
     pub fn is_for_admins(&self) -> bool {
         self.has(ADMIN) && !self.has(WRITE) || self.name == "migrate"
     }

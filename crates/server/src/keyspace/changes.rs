@@ -1,7 +1,8 @@
 //! Changes of keys, for clients that subscribe to them by name (`command/events.rs` sends the events).
 //!
 //! Nothing is noted unless somebody asks; then every change is noted in order until the list is taken. A second list has the keys of which
-//! a client's copy is stale (`command/tracking.rs` tells the clients); it has no misses, and no changes that Redis hides from caches.
+//! clients' copies are stale (`command/tracking.rs` tells the clients). It has no misses of keys, and no changes for which Redis sends no
+//! invalidation.
 
 use super::Keyspace;
 
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(keyspace.take_stale(), []);
     }
 
-    /// Watchers of a key that is flushed are told of it one by one; caches forget everything at once.
+    /// A flush disturbs watchers key by key, and makes copies of all keys stale at once.
     #[test]
     fn a_flush_is_one_note_whoever_watches() {
         let mut keyspace = fresh();

@@ -387,12 +387,12 @@ impl Keyspace {
                 break;
             }
         }
-        // All deadlines before the last one are removed, and need not be walked over again.
+        // All deadlines before the last one are removed, so the next walk begins there.
         self.first_due = if dealt >= most { last } else { self.first_deadline(self.now)? };
         Ok(dealt)
     }
 
-    /// Deals with a deadline that has passed, and removes at most `most` fields for it; returns how many deadlines were dealt with.
+    /// Removes the key or the due fields, at most `most`, of a deadline that has passed; returns how many deadlines were dealt with.
     fn remove_ended(&mut self, db: usize, key: &[u8], (deadline, place): (u64, &[u8]), most: usize) -> Result<usize> {
         self.look_up(db, key)?;
         let mut removed = 1;
@@ -400,7 +400,7 @@ impl Keyspace {
             removed = self.expire_fields(db, key, &head, most)?.max(1);
             self.look_up(db, key)?;
             if removed >= most && self.known.head.is_some_and(|head| self.has_due_fields(&head)) {
-                // The others come next time.
+                // The other due fields come next time.
                 return Ok(removed);
             }
         }

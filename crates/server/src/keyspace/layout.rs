@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! database 0x00..0x1f | hash of the key, 7 bytes | key      what the key holds: `entry`
-//! 0x20 or 0x21 | deadline, 8 bytes | database | key         nothing; which keys, or fields of which hashes, end when
+//! 0x20 or 0x21 | deadline, 8 bytes | database | key         nothing; keys, and hashes with fields, that have this deadline
 //! 0x30 | name                                               settings of the keyspace
 //! ```
 //!
@@ -391,7 +391,7 @@ pub(super) fn dues(id: u64, from: u64, to: u64) -> Bounds {
     (due_key(id, from, b""), due_key(id, to, b""))
 }
 
-/// All fields of a hash that have a deadline, from a deadline on.
+/// Range of all fields of a hash with a deadline, from a given deadline on.
 pub(super) fn all_dues(id: u64, from: u64) -> Bounds {
     (due_key(id, from, b""), part(id, DUE + 1, 0))
 }

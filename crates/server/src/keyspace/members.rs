@@ -60,7 +60,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Sets a field, which has no deadline then; false: it was there and has another value now.
+    /// Sets a field and removes its deadline; false if the field existed, and now has another value.
     pub fn set_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8]) -> Result<bool> {
         layout::check_member(field)?;
         if edit.head.has_field_deadlines() {
@@ -69,7 +69,7 @@ impl Keyspace {
         self.change_field(edit, field, value)
     }
 
-    /// Sets a field, which keeps its deadline; false: it was there and has another value now.
+    /// Sets a field and keeps its deadline; false if the field existed, and now has another value.
     pub fn change_field(&mut self, edit: &mut Edit, field: &[u8], value: &[u8]) -> Result<bool> {
         layout::check_member(field)?;
         if let Some(is_new) = self.put_inline(edit, field, value)? {

@@ -97,7 +97,7 @@ pub(super) struct Connection {
     pub is_active: bool,
     /// The client takes part in this turn.
     pub is_touched: bool,
-    /// There may be replies or messages since the last commit.
+    /// Whether there may be replies or messages since the last commit.
     pub is_unsettled: bool,
     /// The client will send nothing more.
     pub is_shut: bool,
@@ -122,7 +122,7 @@ pub(super) enum Handled {
     All,
     /// Before the next request, work for other clients has to be done, or the turn is so long that it has to be committed.
     Others,
-    /// The turn has to be committed before the next request.
+    /// Whether the event-loop iteration has to be committed before the next request.
     Commit,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
@@ -247,7 +247,7 @@ impl Connection {
         server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
             if server.scripts.is_running() && self.has_begun() {
-                // Its writes are not the script's.
+                // A request that is half done waits, since its writes are not part of the script.
                 self.has_waiting = true;
                 break;
             }

@@ -40,10 +40,10 @@ impl EventLoop {
         }
     }
 
-    /// Tells clients that track keys of changes that no request has told them of, at the end of the turn.
+    /// Sends clients that track keys the invalidations that no request has caused, at the end of the event-loop iteration.
     pub(super) fn end_tracked_iteration(&mut self, data: &mut Data) {
         data.server.end_tracked_iteration(data.keyspace);
-        // Any of the turn's writes may be among the changes.
+        // Any of the iteration's writes may be among the changes.
         self.cause = data.keyspace.position();
         self.deliver(data);
     }
@@ -118,7 +118,7 @@ impl EventLoop {
             }
         }
         if text.is_some() {
-            // Invalidations that have waited are dropped with the replies. This message tells of no commit.
+            // Waiting invalidations are dropped with the replies. The invalidation of all keys does not wait for a commit.
             data.server.invalidate_everything();
             self.cause = 0;
             self.deliver(data);
@@ -128,7 +128,7 @@ impl EventLoop {
         }
     }
 
-    /// Lets clients go on whose keys another server has got, or will not get. The turn has not begun.
+    /// Resumes clients whose `MIGRATE` has ended, with or without success. Called before an event-loop iteration begins.
     pub(super) fn end_transfers(&mut self, data: &mut Data) {
         for id in data.server.transfers.take_ended() {
             self.resume(data, id, None);

@@ -104,7 +104,7 @@ impl<W: Write> Output<W> {
     /// Writes a field with its value and its deadline (0: none) in a hash of a type with deadlines, of which `first` is the earliest.
     pub fn field(&mut self, kind: u8, (field, value): (&[u8], &[u8]), deadline: u64, first: u64) -> io::Result<()> {
         if kind == kind::HASH_DEADLINES {
-            // Behind the earliest one, and one more, as 0 is none.
+            // Distance from the earliest deadline, plus one, as 0 stands for none.
             self.length(if deadline == 0 { 0 } else { deadline.saturating_sub(first).saturating_add(1) })?;
         }
         self.string(field)?;

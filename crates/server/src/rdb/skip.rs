@@ -113,8 +113,8 @@ fn stream<R: Read>(input: &mut Input<R>, of: u8) -> Result<()> {
     if of == kind::STREAM_4 { producers(input) } else { Ok(()) }
 }
 
-/// Skips what a stream knows of producers that may add an entry twice: how long and how many ids of theirs it keeps, and those ids with
-/// the entries that they stand for; then how many came once and twice.
+/// Skips the data of a stream on producers (Redis 8.6): how long and how many of their ids it keeps, these ids with their entries, and the
+/// numbers of entries that were added and of those that were refused as duplicates.
 pub(super) fn producers<R: Read>(input: &mut Input<R>) -> Result<()> {
     lengths(input, 2)?;
     each(input, |input| {

@@ -340,7 +340,7 @@ impl Loader<'_> {
             reply.clear();
             let errors = self.server.statistics.errors;
             let ended = execute(self.keyspace, &mut self.server, &mut session, &arguments, &mut reply);
-            // A script that had failed in its middle was logged for what it had done until then, and fails again.
+            // Redis 6 logs a script that fails after a write, and here it fails again in the same way.
             let has_failed = if find(name).is_some_and(Command::runs_scripts) {
                 reply.starts_with(b"-NOSCRIPT")
             } else {
@@ -376,7 +376,7 @@ impl Loader<'_> {
         }
         self.report.functions = self.keyspace.libraries()?.len() as u64;
         self.report.keys = self.keys();
-        // Fields of hashes have ended as well.
+        // `remove_expired` counts fields of hashes as well; the report counts keys.
         self.report.expired += loaded - self.report.keys;
         Ok(self.report)
     }
