@@ -131,7 +131,7 @@ pub(crate) fn push_error(lua: Stack, text: &[u8]) {
     lua.state().text.get().truncate(start);
 }
 
-/// Where and how a script's reply is written.
+/// Destination and protocol of a script's reply.
 pub(crate) struct Output<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     /// Protocol of the client.

@@ -190,7 +190,7 @@ fn a_late_script_can_be_ended_until_it_writes() {
     ] {
         assert_eq!(ask(&mut b, line), reply, "{line}");
     }
-    // A client that comes now is answered as well.
+    // A client that connects meanwhile gets replies, too.
     let mut late = served.client();
     assert_eq!(ask(&mut late, "PING"), BUSY_SCRIPT);
     assert!(ask(&mut late, "HELLO 3").contains("proto"));
@@ -198,7 +198,7 @@ fn a_late_script_can_be_ended_until_it_writes() {
     let killed = a.reply().unwrap().to_string();
     assert!(killed.starts_with("-ERR Error running script") || killed.contains("Script killed by user with SCRIPT KILL"), "{killed}");
     assert_eq!((ask(&mut a, "GET k"), ask(&mut b, "SCRIPT KILL")), ("$1".into(), "-NOTBUSY No scripts in execution right now.".into()));
-    // It is not needed any more that its client is there.
+    // The client of a late script may go away before the script ends.
     send(&mut a, "EVAL local␣n=0␣while␣n<20000000␣do␣n=n+1␣end␣return␣redis.call('set','done','1') 0");
     assert_eq!(wait_until_busy(&mut b), BUSY_SCRIPT);
     drop(a);
@@ -222,7 +222,7 @@ fn a_late_script_that_has_written_cannot_be_ended() {
     let stats = ask(&mut b, "FUNCTION STATS");
     assert!(stats.starts_with("*4($running_script *6($name $f $command *3($FCALL $f $0 ) $duration_ms :"), "{stats}");
     assert!(ask(&mut b, "FUNCTION KILL").starts_with("-UNKILLABLE"));
-    // The end of the process drops what it has written.
+    // The end of the process drops the script's writes.
     send(&mut b, "SHUTDOWN NOSAVE");
     while b.reply().is_some() {}
 }

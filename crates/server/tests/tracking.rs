@@ -595,7 +595,7 @@ fn invalidations_are_those_of_redis() {
     let mut shown = Vec::new();
     for n in 0..COMMANDS {
         let Some(words) = drawn(&mut random) else { continue };
-        // Not the one that only listens.
+        // The last client only listens.
         let who = random.below(ours.clients.len() - 1);
         shown.push(format!("{who}: {words:?}"));
         let (heard, expected) = (ours.act(who, &words), theirs.act(who, &words));

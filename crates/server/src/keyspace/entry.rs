@@ -385,7 +385,7 @@ mod tests {
             for end in 0..bytes.len() - body.len() {
                 assert!(Head::decode(&bytes[..end]).is_err(), "{head:?} cut at {end}");
             }
-            // More of them than fields, and none that is the first.
+            // Damage: more deadlines than fields, or no earliest one.
             for fields in [FieldDeadlines { count: 3, ..good }, FieldDeadlines { first: 0, ..good }] {
                 assert!(Head::decode(&Head { fields, ..head }.encode(body)).is_err(), "{fields:?}");
             }

@@ -5,7 +5,7 @@
 //! items of a list in order of addition, members of a sorted set by score and name, and a set of integers ascending.
 //!
 //! In a hash some of whose fields have deadlines, each field also has its deadline as a varint, 0 for none. The order is Redis's here, too:
-//! fields with deadlines first, by deadline and of one deadline the one set last first, then those without.
+//! fields with deadlines first, by deadline and among equal deadlines the one set last first; then fields without.
 //!
 //! Bytes from the medium may be damaged: each element is checked as it is read.
 

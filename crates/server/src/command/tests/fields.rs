@@ -211,7 +211,7 @@ fn encodings_and_dumps() {
     say("HEXPIRE h 5 FIELDS 1 b");
     assert_eq!((say("OBJECT ENCODING h"), say("HKEYS h")), ("$10|listpackex|".into(), "*3|$1|b|$1|c|$1|a|".into()));
     assert!(say("INFO keyspace").contains("keys=1,expires=0,avg_ttl=0,subexpiry=1|"));
-    // Of one deadline, the one that was set last comes first, as in Redis; a value that is loaded keeps its order.
+    // Among equal deadlines the one that was set last comes first, as in Redis; a loaded value keeps its order.
     say("HPEXPIREAT h 9000000 FIELDS 3 a b c");
     assert_eq!(say("HKEYS h"), "*3|$1|c|$1|b|$1|a|");
     let mut out = Vec::new();

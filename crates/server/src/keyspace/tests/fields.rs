@@ -321,7 +321,7 @@ fn a_hash_ends_with_its_fields() {
         assert_eq!((keyspace.size(0), keyspace.expiring(0), keyspace.expired().fields), (0, 0, 100));
         assert!(keyspace.is_disturbed(1).unwrap());
         commit(&mut keyspace);
-        // As a whole.
+        // A hash of which all fields are due ends as a whole.
         hash_of(&mut keyspace, 100, 100);
         let before = keyspace.uncommitted();
         keyspace.set_now(2_000_000);
