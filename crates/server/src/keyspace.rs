@@ -59,6 +59,7 @@ pub use collection::{Collection, Edit, Limit, Thresholds};
 pub use entry::{FieldDeadlines, Form, Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
+use fields::Due;
 pub use fields::{FIELD_DEADLINE_MAX, VisitField};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use hot::HotCounts;
@@ -173,8 +174,7 @@ pub struct Keyspace {
     ids: Ids,
     /// The keyspace is a successor: it is being filled to replace another one.
     is_successor: bool,
-    /// Lower bound of all deadlines: nothing is due before it.
-    first_due: u64,
+    due: Due,
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
     all_deleted: bool,
@@ -320,7 +320,7 @@ impl Keyspace {
             last_id: 0,
             ids: 1..layout::ID_MAX + 1,
             is_successor: false,
-            first_due: 0,
+            due: Due::default(),
             deleted: Vec::new(),
             all_deleted: false,
             uploads: BTreeSet::new(),
@@ -476,7 +476,7 @@ impl Keyspace {
         } else {
             self.lose_uploads();
             self.counters = self.committed.clone();
-            self.first_due = 0;
+            self.due = Due::default();
             self.ranks.clear();
             self.forget_traces();
         }
@@ -542,7 +542,7 @@ impl Keyspace {
         self.deleted.clear();
         self.all_deleted = false;
         // Deadlines that were removed are there again.
-        self.first_due = 0;
+        self.due = Due::default();
     }
 
     /// Returns a handle by which another thread makes commits durable.
@@ -589,11 +589,8 @@ impl Keyspace {
     fn chunk(&self, room: Room, bounds: &layout::Bounds, direction: Direction, most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut found = Vec::new();
         self.turn.walk(room, bounds, direction, &mut |key, value| {
-            if found.len() == most {
-                return ControlFlow::Break(());
-            }
             found.push((key.to_vec(), value.to_vec()));
-            ControlFlow::Continue(())
+            if found.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(found)
     }

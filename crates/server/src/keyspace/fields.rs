@@ -13,7 +13,7 @@ use super::changes::Change;
 use super::collection::{Collection, Edit};
 use super::entry::{FieldDeadlines, Head};
 use super::error::{Error, Result};
-use super::layout::{self, Room};
+use super::layout::{self, Bounds, Room};
 use super::trace::Trace;
 use super::turn::Direction;
 use super::{CHUNK, Keyspace};
@@ -26,6 +26,61 @@ const DAMAGED: Error = Error::Damaged("the deadlines of the fields of a hash");
 
 /// Callback of a walk over fields, called with name, value, and deadline (0: none).
 pub type VisitField<'a> = dyn FnMut(&[u8], &[u8], u64) -> ControlFlow<()> + 'a;
+
+/// Positions before which there are no deadlines. A walk that starts there does not pass the dead engine keys of deadlines that were removed:
+/// of many deadlines in one millisecond, each walk would pass all before.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    /// Lower bound of all deadlines of keys, and of the earliest ones of fields.
+    pub first: u64,
+    /// Engine key of such a deadline; there is none before it.
+    key: Vec<u8>,
+    /// Id of the hash in which a deadline was found or removed last, and the engine key of that deadline; the hash has none before it.
+    field: (u64, Vec<u8>),
+}
+
+impl Due {
+    /// Notes a deadline that is added for a key, at this engine key.
+    pub fn add_key(&mut self, deadline: u64, place: &[u8]) {
+        self.first = self.first.min(deadline);
+        if place < self.key.as_slice() {
+            self.key.clear();
+        }
+    }
+
+    /// Notes that all deadlines of keys before an engine key are removed.
+    pub fn reach_key(&mut self, place: &[u8]) {
+        place.clone_into(&mut self.key);
+    }
+
+    /// A range of deadlines of keys without a beginning that is empty.
+    pub fn cut_keys(&self, bounds: Bounds) -> Bounds {
+        cut(bounds, &self.key)
+    }
+
+    /// Notes a deadline that is added for a field of a hash, at this engine key.
+    fn add_field(&mut self, id: u64, place: &[u8]) {
+        if self.field.0 == id && place < self.field.1.as_slice() {
+            place.clone_into(&mut self.field.1);
+        }
+    }
+
+    /// Notes that all deadlines of a hash before an engine key are removed.
+    fn reach_field(&mut self, id: u64, place: &[u8]) {
+        self.field.0 = id;
+        place.clone_into(&mut self.field.1);
+    }
+
+    /// A range of deadlines of a hash without a beginning that is empty.
+    pub fn cut_fields(&self, id: u64, bounds: Bounds) -> Bounds {
+        if self.field.0 == id { cut(bounds, &self.field.1) } else { bounds }
+    }
+}
+
+/// A range without the part before an engine key, if the key is in it.
+fn cut((from, to): Bounds, place: &[u8]) -> Bounds {
+    if from.as_slice() < place && place < to.as_slice() { (place.to_vec(), to) } else { (from, to) }
+}
 
 impl Keyspace {
     /// Whether a hash has due fields, i.e. fields whose deadline has passed.
@@ -100,7 +155,9 @@ impl Keyspace {
         }
         let by_name = layout::field_deadline_key(id, self.seed, field);
         if new > 0 {
-            self.turn.put(Room::Elements, layout::due_key(id, new, field), b"");
+            let due = layout::due_key(id, new, field);
+            self.due.add_field(id, &due);
+            self.turn.put(Room::Elements, due, b"");
             self.turn.put(Room::Elements, by_name, new.to_be_bytes());
         } else {
             self.turn.delete(Room::Elements, by_name);
@@ -126,7 +183,7 @@ impl Keyspace {
 
     /// Finds the earliest deadline, which is not before the one in the head, and sets it there. If no deadline is left, removes all data on
     /// deadlines from the head.
-    fn find_first_deadline(&self, edit: &mut Edit) -> Result<()> {
+    fn find_first_deadline(&mut self, edit: &mut Edit) -> Result<()> {
         let (id, fields) = (edit.head.id, edit.head.fields);
         if fields.count == 0 {
             edit.head.fields = FieldDeadlines::default();
@@ -135,12 +192,11 @@ impl Keyspace {
         edit.head.fields.first = match &edit.head.inline {
             Some(inline) => inline.first_deadline()?,
             None => {
-                let mut first = 0;
-                self.turn.walk(Room::Elements, &layout::all_dues(id, fields.first), Direction::Forward, &mut |place, _| {
-                    first = layout::split_due_key(place).map_or(0, |(deadline, _)| deadline);
-                    ControlFlow::Break(())
-                })?;
-                first
+                let bounds = self.due.cut_fields(id, layout::all_dues(id, fields.first));
+                let found = self.chunk(Room::Elements, &bounds, Direction::Forward, 1)?;
+                let (place, _) = found.first().ok_or(DAMAGED)?;
+                self.due.reach_field(id, place);
+                layout::split_due_key(place).map_or(0, |(deadline, _)| deadline)
             }
         };
         if edit.head.fields.first > 0 { Ok(()) } else { Err(DAMAGED) }
@@ -223,7 +279,7 @@ impl Keyspace {
         let mut removed = 0;
         loop {
             let asked = CHUNK.min(most - removed);
-            let bounds = layout::dues(edit.head.id, edit.head.fields.first, self.now);
+            let bounds = self.due.cut_fields(edit.head.id, layout::dues(edit.head.id, edit.head.fields.first, self.now));
             let due = self.chunk(Room::Elements, &bounds, Direction::Forward, asked)?;
             for (place, _) in &due {
                 let (deadline, field) = layout::split_due_key(place).ok_or(DAMAGED)?;
@@ -231,6 +287,7 @@ impl Keyspace {
                 self.delete_member(edit, field);
                 // No earlier deadline is left.
                 edit.head.fields.first = deadline;
+                self.due.reach_field(edit.head.id, place);
                 if self.is_traced() {
                     names.push(field.to_vec());
                 }

@@ -5,6 +5,7 @@
 
 use super::entry::{Head, Kind};
 use super::error::Result;
+use super::fields::Due;
 use super::layout::{self, Room};
 use super::turn::Direction;
 use super::{Cleaner, Edit, Keyspace};
@@ -65,7 +66,7 @@ impl Keyspace {
     /// While this is on, keys stay whatever their deadline: commands are repeated that ran when the keys were alive.
     pub fn keep_ended(&mut self, keeps: bool) {
         self.keeps_ended = keeps;
-        self.first_due = 0;
+        self.due = Due::default();
     }
 
     /// Whether a key with this deadline would be removed at once.

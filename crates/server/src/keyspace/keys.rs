@@ -291,8 +291,9 @@ impl Keyspace {
             self.turn.delete(Room::Keys, layout::expiry_key(old, place, key));
         }
         if let Some(new) = new {
-            self.first_due = self.first_due.min(new);
-            self.turn.put(Room::Keys, layout::expiry_key(new, place, key), Vec::new());
+            let expiry = layout::expiry_key(new, place, key);
+            self.due.add_key(new, &expiry);
+            self.turn.put(Room::Keys, expiry, Vec::new());
         }
     }
 
@@ -376,19 +377,21 @@ impl Keyspace {
     /// than `most`: no more are due.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
         // Most of the time nothing is due. A look reads everything before the first deadline in a table, which may be a huge value.
-        let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.first_due) else { return Ok(0) };
-        let due = self.chunk(Room::Keys, &self.generation().deadlines_within(self.first_due, before), Direction::Forward, most)?;
-        let (mut dealt, mut last) = (0, self.first_due);
+        let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.due.first) else { return Ok(0) };
+        let bounds = self.due.cut_keys(self.generation().deadlines_within(self.due.first, before));
+        let due = self.chunk(Room::Keys, &bounds, Direction::Forward, most)?;
+        let (mut dealt, mut last) = (0, self.due.first);
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
             dealt += self.remove_ended(self.counters.places.database(of), key, (deadline, place), most - dealt)?;
             last = deadline;
+            self.due.reach_key(place);
             if dealt >= most {
                 break;
             }
         }
         // All deadlines before the last one are removed, so the next walk begins there.
-        self.first_due = if dealt >= most { last } else { self.first_deadline(self.now)? };
+        self.due.first = if dealt >= most { last } else { self.first_deadline(self.now)? };
         Ok(dealt)
     }
 

@@ -9,6 +9,7 @@
 //! Memory for this does not grow with the number of keys, and it works alike on directories and zones. The medium needs space for both.
 
 use super::error::{Error, Result};
+use super::fields::Due;
 use super::layout::{self, Ids, Places, Room};
 use super::{Counters, Keyspace};
 use sinter_storage::store::Store;
@@ -99,7 +100,7 @@ impl Keyspace {
         self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
         self.counters = counters;
         self.put_counters();
-        self.first_due = 0;
+        self.due = Due::default();
         self.disturb(|_| true)?;
         self.commit(&WriteOptions::new(Durability::Sync))?;
         self.ids.end = layout::ID_MAX + 1;

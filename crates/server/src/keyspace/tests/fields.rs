@@ -301,6 +301,48 @@ fn due_fields_are_removed_in_steps() {
     }
 }
 
+/// Of many deadlines in one millisecond, a walk passes those that were removed once, not each time.
+#[test]
+fn removed_deadlines_are_not_passed_again() {
+    const MANY: u64 = 400;
+    let is_found = |keyspace: &Keyspace, room, bounds| {
+        let mut found = false;
+        let visit = &mut |_: &[u8], _: &[u8]| {
+            found = true;
+            ControlFlow::Break(())
+        };
+        keyspace.turn.walk_some(room, &bounds, Direction::Forward, 16, visit).unwrap();
+        found
+    };
+    let mut keyspace = fresh();
+    keyspace.set_thresholds(few(0));
+    hash_of(&mut keyspace, MANY, 0);
+    let mut edit = keyspace.edit(0, b"h", Kind::Hash).unwrap();
+    for n in 1..MANY {
+        keyspace.set_field_deadline(&mut edit, n.to_string().as_bytes(), Some(1_000_001)).unwrap();
+    }
+    keyspace.finish(&edit);
+    let id = edit.head.id;
+    for n in 0..MANY {
+        keyspace.set_string(0, format!("~{n}").as_bytes(), b"value", Some(1_000_001)).unwrap();
+    }
+    commit(&mut keyspace);
+    keyspace.set_now(1_000_031);
+    let (fields, keys) = (layout::dues(id, 0, 1_000_031), keyspace.generation().deadlines_within(0, 1_000_030));
+    for _ in 0..MANY / 8 + 20 {
+        assert_eq!(keyspace.remove_expired(8).unwrap(), 8);
+        commit(&mut keyspace);
+        let (hash, size) = (within(&keyspace, Room::Elements, &fields), within(&keyspace, Room::Keys, &keys));
+        assert_eq!(is_found(&keyspace, Room::Elements, keyspace.due.cut_fields(id, fields.clone())), hash > 0, "{hash} fields");
+        assert_eq!(is_found(&keyspace, Room::Keys, keyspace.due.cut_keys(keys.clone())), size > 0, "{size} keys");
+    }
+    assert_eq!((within(&keyspace, Room::Elements, &fields), within(&keyspace, Room::Keys, &keys)), (0, 239));
+    // An earlier deadline is found all the same.
+    keyspace.set_string(0, b"early", b"value", Some(1_000_001)).unwrap();
+    while keyspace.remove_expired(50).unwrap() > 0 {}
+    assert_eq!((keyspace.size(0), size(&mut keyspace), keyspace.deadlines(0)), (1, Some(1), 0));
+}
+
 /// A hash ends with its last field; if all of many fields are due, without a look at each.
 #[test]
 fn a_hash_ends_with_its_fields() {
