@@ -27,8 +27,8 @@ const DAMAGED: Error = Error::Damaged("the deadlines of the fields of a hash");
 /// Callback of a walk over fields, called with name, value, and deadline (0: none).
 pub type VisitField<'a> = dyn FnMut(&[u8], &[u8], u64) -> ControlFlow<()> + 'a;
 
-/// Positions before which there are no deadlines. A walk that starts there does not pass the dead engine keys of deadlines that were removed:
-/// of many deadlines in one millisecond, each walk would pass all before.
+/// Positions before which there are no deadlines. A walk that starts there does not pass the dead engine keys of deadlines that were
+/// removed. Otherwise, of many deadlines in one millisecond, each walk would pass all before.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     /// Lower bound of all deadlines of keys, and of the earliest ones of fields.
