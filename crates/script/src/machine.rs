@@ -81,6 +81,11 @@ impl Default for Settings {
     }
 }
 
+/// Part of the memory that the code of compiled scripts may have, as 1 / `COMPILED_SHARE`: Lua takes some four times as much for them.
+const COMPILED_SHARE: usize = 32;
+/// Bytes that count for a compiled script beside its code.
+const SCRIPT_OVERHEAD: usize = 256;
+
 /// A script in the cache.
 struct Script {
     code: Vec<u8>,
@@ -129,6 +134,8 @@ pub struct Machine {
     entries: Entries,
     /// Number of the Lua state. Functions that were compiled in an older one are compiled again.
     generation: u64,
+    /// Bytes of code whose compiled scripts the Lua state holds, each with [`SCRIPT_OVERHEAD`].
+    compiled_bytes: usize,
     scripts: HashMap<Digest, Script, BuildHasherDefault<Mixed>>,
     libraries: BTreeMap<Vec<u8>, Loaded>,
     /// Library of each function, by its name in lower case, and its position there.
@@ -351,7 +358,7 @@ impl Machine {
     pub fn new(settings: Settings) -> Machine {
         let (state, lua, (tables, entries)) = open(&settings);
         let (scripts, libraries, functions) = (HashMap::default(), BTreeMap::new(), HashMap::new());
-        Machine { settings, state, lua, tables, entries, generation: 0, scripts, libraries, functions }
+        Machine { settings, state, lua, tables, entries, generation: 0, compiled_bytes: 0, scripts, libraries, functions }
     }
 
     /// Bytes that Lua has allocated.
@@ -397,11 +404,19 @@ impl Machine {
 
     /// Empties the cache of scripts.
     pub fn flush_scripts(&mut self) {
-        for (_, script) in self.scripts.drain() {
-            if let Some((kept, _)) = script.compiled.filter(|(_, generation)| *generation == self.generation) {
+        self.drop_compiled();
+        self.scripts.clear();
+    }
+
+    /// Drops the compiled forms of scripts, which are compiled again when they are run.
+    fn drop_compiled(&mut self) {
+        let generation = self.generation;
+        for script in self.scripts.values_mut() {
+            if let Some((kept, _)) = script.compiled.take().filter(|(_, compiled)| *compiled == generation) {
                 self.lua.drop_kept(kept);
             }
         }
+        self.compiled_bytes = 0;
         self.collect();
     }
 
@@ -415,7 +430,12 @@ impl Machine {
     /// Compiles a script; its number in the registry.
     fn compile(&mut self, code: &[u8]) -> Result<c_int, Failure> {
         let (_, code) = shebang::script(code).map_err(Failure::new)?;
+        let bytes = code.len() + SCRIPT_OVERHEAD;
+        if self.compiled_bytes + bytes > self.state.memory_max() / COMPILED_SHARE {
+            self.drop_compiled();
+        }
         let compiled = self.compile_as(code, self.tables.script, c"@user_script");
+        self.compiled_bytes += bytes;
         compiled.map_err(|error| Failure::new([&b"ERR Error compiling script (new function): "[..], &error].concat()))
     }
 
@@ -538,6 +558,7 @@ impl Machine {
     fn renewed(&mut self, (tables, entries): (Tables, Entries)) {
         (self.tables, self.entries) = (tables, entries);
         self.generation += 1;
+        self.compiled_bytes = 0;
         for (name, mut loaded) in std::mem::take(&mut self.libraries) {
             match self.registered(&loaded.library.code, &mut Nobody) {
                 Ok((functions, kept)) if functions == loaded.library.functions => loaded.kept = kept,

@@ -1,6 +1,7 @@
 //! Time and memory of scripts, and panics of the host.
 
 use crate::common::{Map, Server};
+use sinter_script::Digest;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs a script that would not end, and expects that it is killed.
@@ -66,6 +67,21 @@ fn libraries_and_scripts_outlive_a_renewed_machine() {
     server.machine.call(b"f", &[], &[], &mut server.map, client, &mut out).unwrap().unwrap();
     server.machine.eval(&digest, &[], &[], &mut server.map, client, &mut out).unwrap().unwrap();
     assert_eq!(out, b":5\r\n:6\r\n");
+}
+
+#[test]
+fn any_number_of_scripts_leaves_memory_for_the_next() {
+    let mut server = Server::with(8 << 20);
+    for n in 0..10_000 {
+        let code = format!("local t = {{'a{n}', 'b{n}', 'c{n}', 'd{n}', 'e{n}', 'f{n}'}} return #t");
+        assert_eq!(server.eval(&code), ":6\r\n", "script {n}");
+        assert!(server.machine.memory() < 4 << 20, "{} bytes after script {n}", server.machine.memory());
+    }
+    assert_eq!(server.machine.scripts().0, 10_000);
+    let first = Digest::of(b"local t = {'a0', 'b0', 'c0', 'd0', 'e0', 'f0'} return #t");
+    let (mut out, client) = (Vec::new(), server.client);
+    server.machine.eval(&first, &[], &[], &mut server.map, client, &mut out).unwrap().unwrap();
+    assert_eq!(out, b":6\r\n");
 }
 
 #[test]
