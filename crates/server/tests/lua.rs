@@ -285,6 +285,33 @@ fn restored_libraries_are_all_or_none() {
 }
 
 #[test]
+fn libraries_that_do_not_fit_beside_others_leave_them_as_they_are() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let served = Served::with(Server::default(), store.clone());
+    let mut client = served.client();
+    // Of the 512 MiB of scripts, one of the two large libraries fits.
+    let large = "local␣s='0123456789abcdef'␣for␣i=1,20␣do␣s=s..s␣end␣local␣t={}␣for␣i=1,20␣do␣t[i]=s..i␣end";
+    for (name, body) in [("a", ""), ("large", large)] {
+        let code = format!("#!lua␣name={name}\n{body}␣redis.register_function('f{name}',function()␣return␣1␣end)");
+        assert_eq!(ask(&mut client, &format!("FUNCTION LOAD {code}")), format!("${name}"));
+    }
+    let crate::common::Reply::One(dump) = client.ask(&[b"FUNCTION", b"DUMP"]) else { panic!("a text") };
+    ask(&mut client, "FUNCTION FLUSH");
+    // Lua holds equal strings once.
+    let large = large.replace("0123456789abcdef", "fedcba9876543210");
+    let code = format!("#!lua␣name=old\n{large}␣redis.register_function('fold',function()␣return␣#t␣end)");
+    assert_eq!(ask(&mut client, &format!("FUNCTION LOAD {code}")), "$old");
+    let refused = client.ask(&[b"FUNCTION", b"RESTORE", &dump[1..]]).to_string();
+    assert!(refused.contains("not enough memory"), "{refused}");
+    let found = |client: &mut Client| ["FCALL fa 0", "FCALL flarge 0", "FCALL fold 0"].map(|line| ask(client, line));
+    let expected = ["-ERR Function not found", "-ERR Function not found", ":20"];
+    assert_eq!(found(&mut client), expected);
+    drop((client, served));
+    let served = Served::with(Server::default(), store);
+    assert_eq!(found(&mut served.client()), expected);
+}
+
+#[test]
 fn monitors_see_a_script_before_its_commands() {
     let served = Served::start();
     let (mut monitor, mut client) = (served.client(), served.client());

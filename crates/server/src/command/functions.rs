@@ -255,19 +255,32 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             }
         }
     }
+    if let Err(failure) = load_all(context, &staged, policy) {
+        // The keyspace still has the libraries of before.
+        context.server.scripts.read_libraries(context.keyspace)?;
+        return Err(failure);
+    }
     if policy == Policy::Flush {
-        machine.flush_libraries();
         context.keyspace.clear_libraries()?;
     }
-    for library in &staged {
-        machine.delete_library(&library.name);
-    }
-    for library in &staged {
-        scripting::load_library(context, &library.code, true)?;
-        context.keyspace.put_library(&library.name, &library.code);
-    }
+    staged.iter().for_each(|library| context.keyspace.put_library(&library.name, &library.code));
     note(context, arguments);
     context.reply.ok();
+    Ok(())
+}
+
+/// Loads libraries into the machine in place of others. When one fails, those before it are there and the others are not.
+fn load_all(context: &mut Context, staged: &[Library], policy: Policy) -> Outcome {
+    let machine = context.server.scripts.machine(context.keyspace)?;
+    if policy == Policy::Flush {
+        machine.flush_libraries();
+    }
+    for library in staged {
+        machine.delete_library(&library.name);
+    }
+    for library in staged {
+        scripting::load_library(context, &library.code, true)?;
+    }
     Ok(())
 }
 

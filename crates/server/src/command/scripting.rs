@@ -183,7 +183,8 @@ impl Scripts {
         if keyspace.libraries()?.is_empty() { Ok(Vec::new()) } else { self.read_libraries(keyspace) }
     }
 
-    fn read_libraries(&mut self, keyspace: &Keyspace) -> keyspace::Result<Vec<(String, String)>> {
+    /// Replaces the machine's libraries by those of the keyspace; returns the names of those that do not load, each with the reason.
+    pub(super) fn read_libraries(&mut self, keyspace: &Keyspace) -> keyspace::Result<Vec<(String, String)>> {
         let compatible = self.compatible;
         let machine = self.machine.get_or_insert_with(|| new_machine(compatible));
         machine.flush_libraries();
