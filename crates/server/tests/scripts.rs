@@ -447,6 +447,9 @@ fn requests_wait_while_there_is_a_pause() {
          b: PUBLISH x y &
          c: EXEC &
          e: PFCOUNT h &
+         f: FUNCTION FLUSH &
+         g: FUNCTION LIST
+         g: SCRIPT EXISTS x
          d: MULTI
          d: GET k
          d: EXEC
@@ -456,6 +459,7 @@ fn requests_wait_while_there_is_a_pause() {
          b?
          c?
          e?
+         f?
          p: CLIENT PAUSE 60 ALL
          a: GET k
          p: CLIENT PAUSE x

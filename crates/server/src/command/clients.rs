@@ -5,7 +5,7 @@ use super::blocking::{Reason, milliseconds};
 use super::clients_filter::{Filter, is_condition};
 use super::connection::check_name;
 use super::hub::Topic;
-use super::session::Replies;
+use super::session::{Replies, identify};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{ADMIN, LOADING, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
 use super::units::Unit;
@@ -202,13 +202,14 @@ impl Client {
 }
 
 impl Session {
-    /// Whether a command of this client writes, or ends a transaction that does.
-    pub fn would_write(&self, command: &Command) -> bool {
+    /// Whether a request of this client writes, or ends a transaction that does; `None`: there is no such command.
+    pub fn would_write(&self, server: &Server, arguments: &[&[u8]]) -> Option<bool> {
         // `PFCOUNT` counts as a write: Redis stores the result in the key.
-        let writes = |command: &Command| command.has(WRITE | MAY_REPLICATE) || command.name == "pfcount";
+        let writes = |unit: &Unit| unit.flags & (WRITE | MAY_REPLICATE) != 0 || unit.name == "pfcount";
         let in_transaction =
-            || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number).command)));
-        writes(command) || command.name == "exec" && in_transaction()
+            || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number))));
+        let (_, unit) = identify(server, arguments).ok()?;
+        Some(writes(unit) || unit.name == "exec" && in_transaction())
     }
 }
 
@@ -232,9 +233,9 @@ impl Pause {
         self.until <= now
     }
 
-    /// Whether a request of a client has to wait.
-    pub fn concerns(&self, session: &Session, command: &Command, now: u64) -> bool {
-        !self.is_over(now) && (self.all || session.would_write(command))
+    /// Whether a request has to wait, which writes or does not.
+    pub fn concerns(&self, writes: bool, now: u64) -> bool {
+        !self.is_over(now) && (self.all || writes)
     }
 
     /// Whether all requests wait, not only writes.

@@ -347,10 +347,7 @@ impl Connection {
     /// Does a share of the work on a request that is done in steps; `None`: the next request may run.
     fn work(&mut self, keyspace: &mut Keyspace, server: &mut Server, until: u64) -> Option<Handled> {
         self.has_waiting = true;
-        let command = self.session.stepped().and_then(|name| server.command(name));
-        if command.is_some_and(|command| {
-            server.is_short_of_room && self.session.would_write(command) || server.pause.concerns(&self.session, command, keyspace.now())
-        }) {
+        if self.session.stepped().is_some_and(|name| self.is_held_back(keyspace, server, &[name])) {
             self.is_postponed = true;
             return Some(Handled::All);
         }
@@ -401,16 +398,20 @@ impl Connection {
             return false;
         }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
-        let command = self.parser.arguments(waiting).next().and_then(|name| server.command(name));
-        command.is_some_and(|command| {
-            if command.runs_scripts() && !server.pause.is_of_all(keyspace.now()) {
-                let arguments: Vec<&[u8]> = self.parser.arguments(waiting).take(2).collect();
-                if server.scripts.declares_no_writes(command.name, &arguments) {
-                    return false;
-                }
-            }
-            let waits_for_room = server.is_short_of_room && self.session.would_write(command);
-            waits_for_room || server.pause.concerns(&self.session, command, keyspace.now())
+        let arguments: Vec<&[u8]> = self.parser.arguments(waiting).take(2).collect();
+        let command = arguments.first().and_then(|name| server.command(name));
+        let is_free = command.is_some_and(|command| {
+            let runs = command.runs_scripts() && !server.pause.is_of_all(keyspace.now());
+            runs && server.scripts.declares_no_writes(command.name, &arguments)
+        });
+        !is_free && self.is_held_back(keyspace, server, &arguments)
+    }
+
+    /// Whether a pause, or an engine that is short of free space, holds back a request that begins with these arguments.
+    fn is_held_back(&self, keyspace: &Keyspace, server: &Server, arguments: &[&[u8]]) -> bool {
+        self.session.would_write(server, arguments).is_some_and(|writes| {
+            let waits_for_room = server.is_short_of_room && writes;
+            waits_for_room || server.pause.concerns(writes, keyspace.now())
         })
     }
 
