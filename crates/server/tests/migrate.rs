@@ -233,6 +233,18 @@ fn others_are_served_while_a_server_is_silent() {
 }
 
 #[test]
+fn a_server_of_another_kind_gets_no_key() {
+    let (server, slow) = (served(), Slow::start());
+    let (mut moving, mut other) = (server.client(), server.client());
+    say(&mut other, "SET k v");
+    begin(&mut moving, &slow, "k", "");
+    slow.next();
+    slow.reply("HTTP/1.1 400 Bad Request");
+    assert_eq!(moving.reply().unwrap().to_string(), "-IOERR error or timeout reading to target instance");
+    assert_eq!(say(&mut other, "GET k"), "$v");
+}
+
+#[test]
 fn a_key_that_changes_meanwhile_is_sent_again() {
     let (server, slow) = (served(), Slow::start());
     let (mut moving, mut other) = (server.client(), server.client());

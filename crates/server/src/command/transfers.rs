@@ -129,6 +129,10 @@ fn line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     if line.last() == Some(&b'\r') {
         line.pop();
     }
+    // A server of another kind has not taken the key, whatever it says.
+    if !matches!(line.first(), Some(b'+' | b'-')) {
+        return Err(ErrorKind::InvalidData.into());
+    }
     line.truncate(LINE_KEPT);
     Ok(line)
 }
