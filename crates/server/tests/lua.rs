@@ -56,6 +56,8 @@ const SCRIPTS: &[&str] = &[
     "a: EVAL redis.call('incr','n')␣error('boom') 0",
     "a: INCR n",
     "a: EXEC",
+    "a: EXEC",
+    "a: EXEC x",
     "a: EVAL return␣redis.acl_check_cmd('get','k') 0",
     "a: ACL SETUSER bob on nopass +@all -get ~k* &c*",
     "b: AUTH bob x",
@@ -178,6 +180,11 @@ fn a_late_script_can_be_ended_until_it_writes() {
              NOSAVE.",
         ),
         ("DISCARD", "-ERR DISCARD without MULTI"),
+        (
+            "EXEC",
+            "-EXECABORT Transaction discarded because of: BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+             NOSAVE.",
+        ),
         ("MULTI", "+OK"),
         ("DISCARD", "+OK"),
         ("WATCH k", "+OK"),

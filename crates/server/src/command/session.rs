@@ -340,9 +340,11 @@ pub fn execute_in(
     let ended = match identified {
         Err(failure) => reject(server, session, None, &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
-            Err(failure) if unit.command.name == "exec" && session.multi.take().is_some() => {
+            Err(failure) if unit.command.name == "exec" => {
+                session.multi = None;
                 keyspace.unwatch(session.id);
-                let text = [b"EXECABORT Transaction discarded because of: ", &failure.text()[..]].concat();
+                let why = failure.text();
+                let text = [b"EXECABORT Transaction discarded because of: ", why.strip_prefix(b"ERR ").unwrap_or(&why)].concat();
                 reject(server, session, Some(number), &Failure::new(text), out)
             }
             Err(failure) => reject(server, session, Some(number), &failure, out),
