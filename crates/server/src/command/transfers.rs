@@ -119,7 +119,8 @@ impl Parcel {
     }
 }
 
-/// Reads a reply of one line.
+/// Reads a reply of one line: a status or an error. Anything else is no reply to what is sent: the other side may be no Redis server, and
+/// has not taken the value.
 fn line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     from.take(LINE_MAX).read_until(b'\n', &mut line)?;
@@ -129,12 +130,8 @@ fn line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     if line.last() == Some(&b'\r') {
         line.pop();
     }
-    // A server of another kind has not taken the key, whatever it says.
-    if !matches!(line.first(), Some(b'+' | b'-')) {
-        return Err(ErrorKind::InvalidData.into());
-    }
     line.truncate(LINE_KEPT);
-    Ok(line)
+    if matches!(line.first(), Some(b'+' | b'-')) { Ok(line) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
 /// The text of a reply that is an error.
@@ -255,9 +252,12 @@ mod tests {
         assert_eq!(line(&mut from).unwrap(), b"+OK");
         assert_eq!(error_of(&line(&mut from).unwrap()).as_deref(), Some("ERR why"));
         assert!(line(&mut from).is_err() && line(&mut from).is_err());
-        let long = [&vec![b'x'; 5000][..], b"\r\n+OK\r\n"].concat();
+        let long = [b"-", &vec![b'x'; 5000][..], b"\r\n+OK\r\n"].concat();
         let mut from = &long[..];
         assert_eq!((line(&mut from).unwrap().len(), line(&mut from).unwrap()), (LINE_KEPT, b"+OK".to_vec()));
+        for other in ["HTTP/1.1 400 Bad Request\r\n", "ERROR\r\n", ":1\r\n", "$2\r\nOK\r\n", "\r\n"] {
+            assert!(line(&mut other.as_bytes()).is_err(), "{other}");
+        }
     }
 
     #[test]
