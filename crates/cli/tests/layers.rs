@@ -83,7 +83,6 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/wide", 100),
     ("server/src/glob", 100),
     ("server/src/bits", 100),
-    ("server/src/sha1", 100),
     ("server/src/geohash", 102),
     ("server/src/hyperloglog", 102),
     ("server/src/log", 100),

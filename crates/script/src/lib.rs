@@ -23,7 +23,7 @@ mod pattern;
 mod redis;
 mod reply;
 mod sandbox;
-mod sha1;
+pub mod sha1;
 mod shebang;
 mod sort;
 mod state;

@@ -6,7 +6,7 @@
 //!   certificates and keys
 //! * [`resp`]: requests and replies as bytes
 //! * [`glob`]: patterns; [`wide`]: floating-point numbers as `INCRBYFLOAT` needs them; [`bits`]: strings as bits; [`hyperloglog`]: counts
-//!   of distinct elements; [`geohash`]: positions on earth; [`sha1`]: digests
+//!   of distinct elements; [`geohash`]: positions on earth
 //! * [`rdb`]: Redis's file format as bytes
 //! * [`keyspace`]: keys and values, on the engine
 //! * [`persist`]: conversion of keys to and from that format
@@ -28,7 +28,6 @@ pub mod number;
 pub mod persist;
 pub mod rdb;
 pub mod resp;
-pub mod sha1;
 pub mod system;
 #[cfg(test)]
 mod testing;

@@ -3,7 +3,7 @@
 use super::{Context, Failure};
 use crate::keyspace::{Collection, DATABASES, EntryId, Kind, decode_score, fields};
 use crate::number::format_double;
-use crate::sha1::{DIGEST, sha1};
+use sinter_script::sha1::{DIGEST, sha1};
 use std::ops::ControlFlow;
 
 /// Keys looked at together.

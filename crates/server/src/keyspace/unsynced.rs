@@ -6,7 +6,7 @@
 
 use super::error::{Error, Result};
 use super::{Cleaner, Keyspace, Marks, layout};
-use crate::sha1::sha1;
+use sinter_script::sha1::sha1;
 use sinterdb::Db;
 use std::collections::HashMap;
 use std::sync::Arc;
