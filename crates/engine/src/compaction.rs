@@ -174,11 +174,11 @@ pub trait Picker: Send + Sync {
 
 /// Picks the next job that demotes data, young or not, from a full medium: a merge into the last level, or a move on the way to one.
 /// `lies_there` says which tables are on the medium, `room` how many bytes the medium of the last level can take.
-pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Choice {
+pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Choice {
     let env = PickEnv { crowded: true, ..*env };
     let choice = match env.settings.style {
-        Style::Leveled => sinking::relieve(version, &env, lies_there, room),
-        Style::Universal => universal::relieve(version, &env, lies_there, room),
+        Style::Leveled => sinking::demote(version, &env, lies_there, room),
+        Style::Universal => universal::demote(version, &env, lies_there, room),
     };
     match choice {
         // As a merge it is written to the other medium at once.
@@ -187,17 +187,17 @@ pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableI
     }
 }
 
-/// Bytes of a medium that could be demoted, one [`relieve`] after the other, into `room` bytes on the medium of the last level.
-pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
+/// Bytes of a medium that could be demoted, one [`demote`] after the other, into `room` bytes on the medium of the last level.
+pub fn demotable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
     match env.settings.style {
         // By tables, which are small.
         Style::Leveled => version.tables().filter(|(_, _, t)| lies_there(t)).map(|(_, _, t)| t.bytes).sum::<u64>().min(room),
-        Style::Universal => universal::sinkable(version, env, lies_there, room),
+        Style::Universal => universal::demotable(version, env, lies_there, room),
     }
 }
 
 /// Returns whether the choice brings at most `room` bytes to the last level.
-fn sinks_within(version: &Version, choice: &Choice, room: u64) -> bool {
+fn demotes_within(version: &Version, choice: &Choice, room: u64) -> bool {
     match choice {
         Choice::Move(plan) | Choice::Merge(plan) => plan.output_level + 1 < version.levels.len() || plan.bytes() <= room,
         Choice::Nothing | Choice::Drop(_) => true,

@@ -17,7 +17,6 @@ mod family;
 mod gone;
 mod insert;
 mod iterator;
-mod log_room;
 mod logs;
 mod media;
 mod mem;
@@ -33,10 +32,10 @@ mod read;
 mod read_only;
 mod records;
 mod recover;
-mod relief;
 mod room;
 mod schedule;
 mod snapshot;
+mod space;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -57,8 +56,8 @@ pub use read::ReadOptions;
 pub use read_only::{Held, Seen, see};
 pub use records::Records;
 pub use recover::{Cut, RecoveryReport};
-pub use relief::kept;
 pub use snapshot::Snapshot;
+pub use space::reserve;
 pub use tiers::{FoundTiers, find_tiers};
 pub use verify::{Damage, verify_files};
 pub use write::{Durability, WriteOptions};
@@ -89,11 +88,10 @@ use moves::Moves;
 use parking_lot::{Condvar, Mutex};
 use placed::Placer;
 use queue::Queue;
-use relief::Overdrawn;
-use relief::claim::Claims;
 use room::Pressure;
 use sinter_storage::store::{Cause, FileId, Store, StoreLock, Temperature};
 use snapshot::Snapshots;
+use space::Space;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -178,16 +176,7 @@ struct Inner {
     reason: Mutex<Option<String>>,
     /// The manifest may hold an edit that was reported as failed.
     torn_manifest: AtomicBool,
-    /// Remaining free space is reserved for deletions and compactions ([`relief`]).
-    scarce: AtomicBool,
-    /// Bytes of a nearly full fast medium that the log leaves to the manifest; 0: there is more than enough.
-    kept_from_log: AtomicU64,
-    /// Length of the log, bytes, up to which the contents of memtables surely fit into tables.
-    flushable: AtomicU64,
-    /// A write has waited long enough for the space that running merges have reserved.
-    waited_for_merges: AtomicBool,
-    /// Time when deletions were flushed last because a write found no free space, monotonic nanoseconds.
-    flushed_deletions_ns: AtomicU64,
+    space: Space,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
     /// Memtables may hold writes that are not in the log.
@@ -221,16 +210,10 @@ struct Shared {
     turn: u32,
     /// Jobs that run.
     running: usize,
-    /// Space reservations of running merges on the primary medium.
-    claims: Claims,
-    /// The last merge that found no free space on the one medium.
-    overdrawn: Option<Overdrawn>,
-    /// The newest input tables of merges that found no free space since there was enough.
-    in_vain: HashSet<u64>,
     /// A job moves a table between tiers.
     moving: bool,
-    /// A job frees space on the fast medium.
-    relieving: bool,
+    /// A job demotes data from a full fast medium.
+    demoting: bool,
     /// How many callers wait for all compactions to end.
     settling: usize,
     /// How many callers wait for other background work.
@@ -262,11 +245,8 @@ impl Shared {
             slow: BTreeMap::new(),
             turn: 0,
             running: 0,
-            claims: Claims::default(),
-            overdrawn: None,
-            in_vain: HashSet::new(),
             moving: false,
-            relieving: false,
+            demoting: false,
             settling: 0,
             awaited: 0,
             manual: Vec::new(),
@@ -343,11 +323,7 @@ impl Inner {
             ended: AtomicBool::new(false),
             reason: Mutex::default(),
             torn_manifest: AtomicBool::new(false),
-            scarce: AtomicBool::new(false),
-            kept_from_log: AtomicU64::new(0),
-            flushable: AtomicU64::new(0),
-            waited_for_merges: AtomicBool::new(false),
-            flushed_deletions_ns: AtomicU64::new(0),
+            space: Space::default(),
             deleted: AtomicBool::new(false),
             unlogged: AtomicBool::new(false),
             cancel: AtomicBool::new(false),

@@ -2,7 +2,7 @@
 
 use sinter_storage::store::Store;
 use sinter_storage::store::zoned::{Shares, ZonedStore};
-use sinterdb::internal::db::kept::{KeptBack, storable};
+use sinterdb::internal::db::reserve::{Reserve, storable};
 
 /// The bytes of a drive by purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Space {
     /// The space of a volume; `free`: bytes that files can take.
     pub fn of(store: &ZonedStore, free: u64) -> Self {
         let (shares, unit) = (store.shares(), store.unit());
-        let kept = KeptBack::by_default(free + shares.tables, unit, shares.pinned).within(free + shares.tables);
+        let reserve = Reserve::by_default(free + shares.tables, unit, shares.pinned).within(free + shares.tables);
         let mut left = shares.free;
         let mut take = |bytes: u64| {
             let taken = bytes.min(left);
@@ -45,9 +45,9 @@ impl Space {
             taken
         };
         let collector = take(shares.free - free);
-        let logs = take(kept.pinned);
-        let flushes = take(kept.from_merges - kept.pinned);
-        let compactions = take(kept.from_writes - kept.from_merges);
+        let logs = take(reserve.log);
+        let flushes = take(reserve.flushes - reserve.log);
+        let compactions = take(reserve.merges - reserve.flushes);
         let storable = shared(storable(free, unit), store.geometry().max_active);
         Space { shares, collector, logs, flushes, compactions, available: left, storable }
     }

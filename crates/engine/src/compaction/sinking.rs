@@ -14,7 +14,7 @@
 
 use super::leveled::{below, push_from, push_level0, push_level0_to_last};
 use super::placing::{self, Young, ripe, unsettled};
-use super::{Choice, PickEnv, bytes_of, sinks_within};
+use super::{Choice, PickEnv, bytes_of, demotes_within};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -98,8 +98,8 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
 /// Picks a table to demote from a full medium to one that has `room`: on the deepest level above the last that can give, the table that
 /// rewrites least for the space that it frees, of those the one written longest ago. A level further up may first have to move down without
 /// writing. Level 0 comes last.
-pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
-    let fits = |choice: &Choice| sinks_within(version, choice, room);
+pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
+    let fits = |choice: &Choice| demotes_within(version, choice, room);
     let last = version.levels.len() - 1;
     let from_level = |level: usize| {
         let [run] = version.levels[level].as_slice() else { return None };

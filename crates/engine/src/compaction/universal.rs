@@ -15,7 +15,7 @@
 
 use super::placing::{self, Young, unsettled};
 use super::sinking::is_rested;
-use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, narrow, plan, sinks_within};
+use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, demotes_within, narrow, plan};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -188,15 +188,15 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
 }
 
 /// Picks the oldest runs above the last level down to one that has tables on a medium without free space.
-pub fn relieve(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
+pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let runs = sorted_runs(version, env);
     let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
     let start = runs[..above].iter().rposition(|r| r.run.tables.iter().any(|t| lies_there(t)))?;
-    sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| sinks_within(version, choice, room))
+    sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| demotes_within(version, choice, room))
 }
 
 /// Bytes that could be demoted: runs sink as a whole, the oldest first.
-pub fn sinkable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
+pub fn demotable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
     let runs = sorted_runs(version, env);
     let there = runs.iter().rev().filter(|r| r.level + 1 < version.levels.len() && r.run.tables.iter().any(|t| lies_there(t)));
     let sums = there.scan(0u64, |sum, r| {

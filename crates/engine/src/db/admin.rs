@@ -3,6 +3,8 @@
 use super::family::{Family, FamilyCore, Outlived};
 use super::insert::FamilyWriter;
 use super::mem::{Mem, MemWriter};
+use super::schedule::unpack;
+use super::space::Asks;
 use super::view::{Tree, View};
 use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
 use crate::compaction::auto::Auto;
@@ -274,9 +276,9 @@ impl Inner {
                 let merges = || compaction::manual_up_to(&version, &PickEnv { young, ..*env }, range, before, newest);
                 compaction::drop_hidden(&version, env).unwrap_or_else(merges)
             };
-            let choice = match self.with_env(&shared, core, |env| self.pick_within(&shared, env, true, &step)) {
-                Err(Error::NoSpace(_)) if waits < MOST_WAITS && beside < MOST_WAITS_BESIDE && self.may_find_room(&shared) => {
-                    let is_quiet = shared.claims.is_empty();
+            let choice = match self.with_env(&shared, core, |env| self.limit(&shared, (&version, env), Asks::Caller, &step)) {
+                Err(Error::NoSpace(_)) if waits < MOST_WAITS && beside < MOST_WAITS_BESIDE && self.may_find_space(&shared) => {
+                    let is_quiet = self.space.reservations.is_empty();
                     let waited = u32::from(self.changed.wait_for(&mut shared, WAIT).timed_out());
                     if is_quiet {
                         waits += waited
@@ -287,7 +289,7 @@ impl Inner {
                 }
                 choice => choice?,
             };
-            let Some((work, plan)) = choice else { return self.check_undamaged(&shared, Some((core, range))) };
+            let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, work, &plan);
             drop(shared);
             match self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan }) {
@@ -322,7 +324,7 @@ impl Inner {
             return Err(error.clone());
         }
         if let Some(error) = &shared.blocked
-            && !self.can_relieve(shared)
+            && !self.may_demote(shared)
         {
             return Err(error.clone());
         }
@@ -357,7 +359,7 @@ impl Inner {
             // What `next_job` hands out here is run here; the threads take their share meanwhile.
             let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return self.check_undamaged(&shared, None) };
             drop(shared);
-            self.run_or_relieve(job)?;
+            self.run_or_demote(job)?;
         }
     }
 }

@@ -139,7 +139,7 @@ impl Inner {
             let hint = Hint { cause: Cause::Checkpoint, ..hint.clone() };
             Ok(store_of(hint.temperature, target, tiers).create(id, &hint)?)
         };
-        let outcome = self.with_context(core, None, None, None, |context| {
+        let outcome = self.with_context(core, None, None, |context| {
             // The speed of the copy's medium says nothing about this database's.
             let context = Context { store: target, create: &create, codecs: None, snapshots: &[seq], is_copy: true, ..context };
             self.level0(&mems, &context)

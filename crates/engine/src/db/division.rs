@@ -1,7 +1,7 @@
 //! Divides memory while the database works: once a second, bytes move between memtables and cache, and between the two parts of the cache.
 
 use super::family::FamilyCore;
-use super::relief::kept;
+use super::space::reserve;
 use super::{Db, Inner};
 use crate::cache::{Signals, split::Splitter};
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ impl Division {
     /// Bytes that all memtables together may hold now; `u64::MAX`: no limit.
     #[inline]
     pub fn memtables(&self) -> u64 {
-        self.memtables.load(Ordering::Relaxed).min(self.largest().saturating_mul(kept::MEMTABLES))
+        self.memtables.load(Ordering::Relaxed).min(self.largest().saturating_mul(reserve::MEMTABLES))
     }
 
     /// Bytes of the largest memtable or table for which the medium has space; `u64::MAX`: of any.
@@ -79,7 +79,7 @@ impl Division {
     /// Bytes of the log from which on the memtables of the oldest segment are written to tables.
     #[inline]
     pub fn log(&self, settings: &DbSettings) -> u64 {
-        kept::log_limit(settings, self.largest())
+        reserve::log_limit(settings, self.largest())
     }
 }
 

@@ -52,9 +52,9 @@ impl Media {
         self.tiers.as_ref().and_then(|tiers| tiers.place(id)).unwrap_or(Temperature::Unknown)
     }
 
-    /// Returns whether files of this temperature go to the primary store.
-    pub fn serves_primary(&self, temperature: Temperature) -> bool {
-        self.tiers.as_ref().is_none_or(|tiers| tiers.serving(temperature) == Temperature::Unknown)
+    /// Temperature of the store to which files of this temperature go; [`Temperature::Unknown`]: the primary store.
+    pub fn serving(&self, temperature: Temperature) -> Temperature {
+        self.tiers.as_ref().map_or(Temperature::Unknown, |tiers| tiers.serving(temperature))
     }
 
     /// Temperatures that have a store of their own.

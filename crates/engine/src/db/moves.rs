@@ -25,17 +25,14 @@ use crate::error::{Error, Result};
 use crate::manifest::TableInfo;
 use parking_lot::Mutex;
 use sinter_storage::store::{Cause, FileId, Hint, Reason, Temperature, Tiers};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Time for which a tier that refused a table is left alone, unless its free space changes.
-const PATIENCE_NS: u64 = 60_000_000_000;
 /// Longest wait of a move for other jobs.
 const LONGEST_WAIT_NS: u64 = 60_000_000_000;
 /// Factor between the time that a move took and the longest wait after it: under a load, moves get a fifth of the time.
 const WAIT_FACTOR: u64 = 4;
-/// Tables of its size that have to fit into a tier before it takes a table: compactions may be writing to it.
+/// Tables of its size that have to fit into a tier before it takes a table: tables of flushes and other moves may come there, too.
 const ROOM: u64 = 2;
 
 /// Moves done and refused.
@@ -43,7 +40,6 @@ const ROOM: u64 = 2;
 pub(super) struct Moves {
     tables: AtomicU64,
     bytes: AtomicU64,
-    refused: Mutex<BTreeMap<Temperature, Refusal>>,
     turn: Mutex<Turn>,
 }
 
@@ -59,12 +55,6 @@ impl Default for Turn {
     fn default() -> Self {
         Turn { since_ns: 0, wait_ns: LONGEST_WAIT_NS }
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Refusal {
-    since_ns: u64,
-    free: Option<u64>,
 }
 
 impl Moves {
@@ -118,7 +108,7 @@ impl Inner {
         let tiers = self.media.tiers.as_ref()?;
         let now_ns = self.clock.monotonic_ns();
         // Without threads, nothing else is due when a move is asked for.
-        let is_full = matches!(shared.blocked, Some(Error::NoSpace(_))) || self.scarce.load(Ordering::Acquire);
+        let is_full = matches!(shared.blocked, Some(Error::NoSpace(_))) || self.is_scarce();
         let is_urgent = is_full || (!self.inline() && self.moves.has_waited(now_ns));
         if shared.moving || !(is_urgent || self.pressure.is_free()) {
             return None;
@@ -171,34 +161,7 @@ impl Inner {
             }
         }
         found.sort_by_key(|candidate| candidate.table.newest_time);
-        found
-            .into_iter()
-            .find(|candidate| self.room_on(tiers, tiers.serving(candidate.wanted)) >= candidate.table.bytes.saturating_mul(ROOM))
-    }
-
-    /// Free bytes of a store, `u64::MAX` if that is not known; 0 if it has just refused a table.
-    pub(super) fn room_on(&self, tiers: &Tiers, place: Temperature) -> u64 {
-        let Ok(free) = tiers.free_bytes_of(place) else { return 0 };
-        let refusal = self.moves.refused.lock().get(&place).copied();
-        let refuses =
-            refusal.is_some_and(|refusal| refusal.free == free && self.clock.monotonic_ns().saturating_sub(refusal.since_ns) < PATIENCE_NS);
-        if refuses { 0 } else { free.unwrap_or(u64::MAX) }
-    }
-
-    fn note_no_room(&self, wanted: Temperature) {
-        if let Some(tiers) = &self.media.tiers {
-            let free = tiers.free_bytes_of(wanted).ok().flatten();
-            self.moves.refused.lock().insert(tiers.serving(wanted), Refusal { since_ns: self.clock.monotonic_ns(), free });
-        }
-    }
-
-    /// Notes that a demotion from the fast medium found no free space below.
-    pub(super) fn note_no_room_below(&self, shared: &Shared, core: &FamilyCore) {
-        let settings = self.settings_of(core);
-        let young = self.young(shared, core, &settings);
-        if let (Some(tiers), Some(young)) = (&self.media.tiers, young) {
-            self.note_no_room(self.place_of_last(tiers, &settings, &young));
-        }
+        found.into_iter().find(|candidate| self.available(tiers.serving(candidate.wanted)) >= candidate.table.bytes.saturating_mul(ROOM))
     }
 
     /// Writes the one table of a plan again in the store for a temperature.
@@ -234,7 +197,7 @@ impl Inner {
         let _ = self.store.delete(id);
         match copied {
             Err(Error::NoSpace(_)) => {
-                self.note_no_room(wanted);
+                self.refuse(self.media.serving(wanted), plan.bytes());
                 Ok(Moved::NoRoom)
             }
             Err(error) => Err(error),

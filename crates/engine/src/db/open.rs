@@ -459,7 +459,7 @@ impl Inner {
         let mut shared = self.shared.lock();
         *shared = Shared { families: families.clone(), ..Shared::new(state, Some(manifest)) };
         families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
-        self.note_room(&shared);
+        self.note_space(&shared);
         self.plan_samples(&mut shared);
         drop(shared);
         // Before the first job is planned: who has chosen no age yet keeps all data from the last level.

@@ -106,7 +106,7 @@ impl Inner {
             self.take_doomed(&mut shared)
         };
         self.delete_files(&doomed);
-        if self.scarce.load(Ordering::Acquire) && result.is_ok() {
+        if self.is_scarce() && result.is_ok() {
             self.sync_deletions()?;
         }
         result.map(drop)

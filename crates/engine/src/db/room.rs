@@ -3,7 +3,7 @@
 use super::family::FamilyCore;
 use super::insert::WriteState;
 use super::mem::{Mem, MemWriter};
-use super::relief::PATIENCE_NS;
+use super::space::PATIENCE_NS;
 use super::view::View;
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
@@ -103,7 +103,7 @@ impl Inner {
             // Also where triggers leave the picker nothing to do: a state that no work can end must not hold writers.
             self.wait_until(|inner, shared| may_go(inner) || is_over(inner, shared) || inner.is_idle(shared))?;
             let mut shared = self.shared.lock();
-            if !self.sinks(&shared) && self.note_room(&shared) {
+            if self.demotable(&shared) == 0 && self.note_space(&shared) {
                 self.refresh_waiting(&mut shared);
             }
             self.pressure.waited.store(self.writes_stopped() && self.only_waits_for_merges(&shared), Ordering::Release);
@@ -154,7 +154,7 @@ impl Inner {
                 return self.run_pending();
             }
             if let Some(error) = &shared.blocked
-                && !self.can_relieve(&shared)
+                && !self.may_demote(&shared)
             {
                 break Err(error.clone());
             }
@@ -270,8 +270,8 @@ impl Inner {
         // A state that no work can end must not hold the writers of other families.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
-        self.note_log_room(shared);
-        let pace = if self.awaits_relief(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
+        self.note_log_space(shared);
+        let pace = if self.awaits_space(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
         if stuck || pace == Pace::Free || core.dropped.load(Ordering::Acquire) {
             shared.slow.remove(&core.id);
         } else {
@@ -285,9 +285,7 @@ impl Inner {
     /// [`Inner::refresh_pressure`] after a job of a family, and of those whose writers wait for room: it may have made some for all of
     /// them, or have been the last that could.
     pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
-        if self.note_room(shared) {
-            shared.in_vain.clear();
-        }
+        self.note_space(shared);
         self.refresh_pressure(shared, core);
         self.refresh_waiting(shared);
     }
@@ -302,7 +300,7 @@ impl Inner {
     /// The primary store has too little room for more than one thing at a time, and nothing else stops writers.
     fn only_waits_for_merges(&self, shared: &Shared) -> bool {
         let is_stop = |pace: &&Pace| matches!(pace, Pace::Stop(_));
-        !self.sinks(shared) && shared.slow.values().filter(is_stop).all(|pace| *pace == Pace::Stop(StopReason::Room))
+        self.demotable(shared) == 0 && shared.slow.values().filter(is_stop).all(|pace| *pace == Pace::Stop(StopReason::Room))
     }
 
     /// Writers wait.

@@ -5,12 +5,12 @@ use super::background::PanicGuard;
 use super::family::FamilyCore;
 use super::mem::Mem;
 use super::moves::Moved;
-use super::relief::claim::{Claim, Claimed};
+use super::space::{Asks, Reserved};
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::{Pacing, Urgency};
-use crate::compaction::{Choice, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
+use crate::compaction::{self, Choice, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
@@ -79,7 +79,7 @@ impl Inner {
         // Without space for anything else, tables that belong elsewhere move first, and then those that can.
         if matches!(shared.blocked, Some(Error::NoSpace(_))) && matches!(takes, Takes::Jobs | Takes::All) {
             let moves = if takes == Takes::All { self.next_move(shared) } else { None };
-            if let Some(job) = moves.or_else(|| self.next_relief(shared)) {
+            if let Some(job) = moves.or_else(|| self.next_demotion(shared)) {
                 return Some(job);
             }
         }
@@ -95,7 +95,7 @@ impl Inner {
     }
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
-        if shared.blocked.is_some() && shared.relieving {
+        if shared.blocked.is_some() && shared.demoting {
             // It would be tried over and over for nothing until data was demoted.
             return None;
         }
@@ -123,6 +123,27 @@ impl Inner {
             .map(|(_, core)| core)
             .filter(|core| !shared.manual.contains(&core.id))
             .find_map(|core| self.pick_for(shared, core).map(|(work, plan)| (core.clone(), work, plan)))
+    }
+
+    /// The next compaction of a family.
+    fn pick_for(&self, shared: &Shared, core: &FamilyCore) -> Option<(Work, Plan)> {
+        let version = core.view.load().tree.version.clone();
+        self.with_env(shared, core, |env| {
+            let pick = |env: &PickEnv<'_>| compaction::picker(env.settings.style).pick(&version, env);
+            // Dropping tables frees space, and takes none.
+            let choice =
+                compaction::drop_hidden(&version, env).map_or_else(|| self.limit(shared, (&version, env), Asks::Scheduler, &pick), Ok);
+            // Space may be found later.
+            choice.ok().and_then(unpack)
+        })
+    }
+
+    /// Makes a demotion a job, marked as running.
+    pub(super) fn next_demotion(&self, shared: &mut Shared) -> Option<Job> {
+        let (core, choice) = self.any_demotion(shared)?;
+        let (work, plan) = unpack(choice)?;
+        self.mark(shared, &core, work, &plan);
+        Some(Job::Compact { core, work, plan })
     }
 
     /// Returns whether something could be merged, dropped or moved down now.
@@ -213,7 +234,7 @@ impl Inner {
     fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
-        let is_full = || shared.blocked.is_some() || self.scarce.load(Ordering::Acquire);
+        let is_full = || shared.blocked.is_some() || self.is_scarce();
         let is_waited_for = || shared.settling > 0 || is_full() || !self.pressure.is_free();
         !self.inline() && filled != 0 && is_recent() && !is_waited_for()
     }
@@ -222,11 +243,9 @@ impl Inner {
     pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, work: Work, plan: &Plan) {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
         shared.busy_output.extend(outputs(core.id, plan));
-        shared.relieving |= plan.reason == Reason::Room;
+        shared.demoting |= plan.reason == Reason::Room;
         if work == Work::Merge {
-            let bytes = self.with_env(shared, core, |env| self.claim(env, plan));
-            shared.claims.add(plan, bytes);
-            self.note_claim();
+            self.reserve_for(shared, core, plan);
         }
         shared.running += 1;
     }
@@ -235,13 +254,13 @@ impl Inner {
         for table in plan.inputs.iter().flat_map(|i| i.tables.iter()) {
             shared.busy.remove(&table.number);
         }
-        shared.claims.remove(plan);
+        self.space.reservations.remove(plan);
         for mine in outputs(core.id, plan) {
             if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
                 shared.busy_output.swap_remove(at);
             }
         }
-        shared.relieving &= plan.reason != Reason::Room;
+        shared.demoting &= plan.reason != Reason::Room;
         shared.running -= 1;
     }
 
@@ -258,7 +277,7 @@ impl Inner {
         let _guard = PanicGuard { inner: self, jobs: 1 };
         match job {
             Job::Flush { core, mems } => {
-                let result = self.after_no_room(self.flush(&core, mems));
+                let result = self.after_no_space(self.flush(&core, mems));
                 let mut shared = self.shared.lock();
                 shared.flushing.remove(&core.id);
                 shared.running -= 1;
@@ -267,16 +286,12 @@ impl Inner {
                 result
             }
             Job::Compact { core, work, plan } => {
-                let result = self.after_no_room(self.compact(&core, work, &plan));
+                let result = self.after_no_space(self.compact(&core, work, &plan));
                 let damaged = result.as_ref().err().map_or_else(Vec::new, |error| self.find_damaged(&core, &plan, error));
                 let result = if damaged.is_empty() { result } else { Ok(Ended::Unchanged) };
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
-                // If other jobs run, they may have taken the space.
-                if plan.reason == Reason::Room && shared.running == 0 && matches!(result, Err(Error::NoSpace(_))) {
-                    self.note_no_room_below(&shared, &core);
-                }
-                let gives_way = work == Work::Merge && matches!(result, Err(Error::NoSpace(_))) && self.note_overdrawn(&mut shared, &plan);
+                let gives_way = self.report(&shared, &core, (work, &plan), &result);
                 shared.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
                 let result = if gives_way { result.map(drop) } else { self.settle(&mut shared, result) };
@@ -284,12 +299,6 @@ impl Inner {
                 result
             }
         }
-    }
-
-    /// Makes deletions of a job's output durable after it found no space: a medium may count only those as free, and the next job would
-    /// find less.
-    fn after_no_room(&self, result: Result<Ended>) -> Result<Ended> {
-        if matches!(result, Err(Error::NoSpace(_))) { self.sync_names().and(result) } else { result }
     }
 
     /// Notes how background work ended. Lack of space or descriptors holds writers up until some work succeeds again; anything else ends
@@ -356,7 +365,7 @@ impl Inner {
     pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>], urgency: Option<Urgency<'_>>) -> Result<Option<Report>> {
         // The newest of them were written by now.
         self.take_sample(&mut self.shared.lock());
-        self.finished(self.with_context(core, None, None, urgency, |context| self.level0(mems, &context)))
+        self.finished(self.with_context(core, None, urgency, |context| self.level0(mems, &context)))
     }
 
     /// Writes memtables (newest first) to tables where `context` says.
@@ -418,10 +427,9 @@ impl Inner {
 
     /// Merges tables; `None`: it was stopped. If only the medium for young data has no space, all goes to the last level: that frees some.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
-        let claim = self.shared.lock().claims.of(plan);
         let merge = |plan: &Plan| {
             let urgency: Urgency<'_> = &|| self.urgency(core);
-            self.finished(self.with_context(core, Some(plan), claim.as_ref(), Some(urgency), |context| job::run(plan, &context)))
+            self.finished(self.with_context(core, Some(plan), Some(urgency), |context| job::run(plan, &context)))
         };
         let is_held_down = plan.hot.as_ref().is_some_and(|hot| hot.spans.is_empty());
         let (mut merged, mut found_no_room) = (merge(plan), plan.reason == Reason::Room || is_held_down);
@@ -476,7 +484,6 @@ impl Inner {
         &self,
         core: &Arc<FamilyCore>,
         plan: Option<&Plan>,
-        claim: Option<&Claim>,
         urgency: Option<Urgency<'_>>,
         run: impl FnOnce(Context<'_>) -> Result<T>,
     ) -> Result<T> {
@@ -508,9 +515,8 @@ impl Inner {
             codecs: codecs.as_ref(),
             create: &|id, hint| {
                 let file = self.placer.create(id, hint)?;
-                let claim = claim.filter(|_| self.media.serves_primary(hint.temperature)).cloned();
-                Ok(match claim {
-                    Some(claim) => Box::new(Claimed { file, claim }),
+                Ok(match plan.and_then(|plan| self.space.reservations.of(plan, self.media.serving(hint.temperature))) {
+                    Some(reservation) => Box::new(Reserved { file, reservation }),
                     None => file,
                 })
             },
@@ -547,7 +553,7 @@ impl Inner {
         loop {
             let job = self.next_job(&mut self.shared.lock(), Takes::All);
             match job {
-                Some(job) => self.run_or_relieve(job)?,
+                Some(job) => self.run_or_demote(job)?,
                 None => return Ok(()),
             }
         }
@@ -555,11 +561,11 @@ impl Inner {
 
     /// Runs a job. One that finds no space has not failed where data can be demoted, or a smaller merge takes its place: the next job does
     /// that.
-    pub(super) fn run_or_relieve(&self, job: Job) -> Result<()> {
+    pub(super) fn run_or_demote(&self, job: Job) -> Result<()> {
         match self.run_job(job) {
             Err(error @ Error::NoSpace(_)) => {
                 let shared = self.shared.lock();
-                if shared.blocked.is_none() || self.can_relieve(&shared) { Ok(()) } else { Err(error) }
+                if shared.blocked.is_none() || self.may_demote(&shared) { Ok(()) } else { Err(error) }
             }
             result => result,
         }

@@ -136,7 +136,7 @@ impl Db {
             logged();
             return Ok(());
         }
-        self.inner.check_room(|| batch.is_deletion())?;
+        self.inner.admit(|| batch.is_deletion())?;
         if self.inner.queue.try_lead() {
             self.inner.lead(|state| self.inner.commit_alone(state, Writes::Batch(batch), *options, logged))?;
         } else {
@@ -166,7 +166,7 @@ impl Inner {
         if kind == Kind::Merge && family.core.merge.is_none() {
             return Err(Error::invalid(format!("column family {:?} has no merge operator", family.name())));
         }
-        self.check_room(|| kind.deletes())?;
+        self.admit(|| kind.deletes())?;
         if let Some(what) = refusal(kind, key, value) {
             return Err(Error::invalid(what));
         }
@@ -292,7 +292,7 @@ impl Inner {
             self.note_write();
         }
         let bytes: usize = group().map(|(writes, _)| writes.bytes()).sum();
-        self.or_await_relief(|| self.make_room(state, bytes))?;
+        self.or_await_demotion(|| self.make_room(state, bytes))?;
         let first = state.last_seq + 1;
         let logged = |options: &WriteOptions| options.durability != Durability::NoWal;
         let logged_count: u64 = group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes.len() as u64).sum();
@@ -305,7 +305,7 @@ impl Inner {
             let logged_writes = || group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes);
             let record = LoggedRecord { first, count: logged_count, writes: logged_writes };
             before =
-                Some(self.or_await_relief(|| self.check_log_room(bytes as u64).and_then(|()| self.append(state, bytes as u64, &record)))?);
+                Some(self.or_await_demotion(|| self.admit_to_log(bytes as u64).and_then(|()| self.append(state, bytes as u64, &record)))?);
         }
         if group().any(|(_, o)| o.durability == Durability::Sync)
             && let Err(error) = self.sync_log(state)
@@ -335,10 +335,10 @@ impl Inner {
     }
 
     /// Repeats a step that finds no space as long as a demotion can free some.
-    fn or_await_relief<T>(&self, mut step: impl FnMut() -> Result<T>) -> Result<T> {
+    fn or_await_demotion<T>(&self, mut step: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match step() {
-                Err(error @ Error::NoSpace(_)) if self.await_relief(&error)? => {}
+                Err(error @ Error::NoSpace(_)) if self.await_demotion(&error)? => {}
                 result => return result,
             }
         }

@@ -3,7 +3,7 @@
 use crate::{full::drive, noise};
 use sinter_storage::store::Store;
 use sinterdb::clock::SystemClock;
-use sinterdb::internal::db::kept::storable;
+use sinterdb::internal::db::reserve::storable;
 use sinterdb::settings::{DbSettings, FamilySettings};
 use sinterdb::{Db, WriteBatch, WriteOptions};
 use std::sync::Arc;

@@ -347,7 +347,7 @@ impl World {
         self.held_down(self.with_env(|env| picker(self.settings.style).pick(&self.version, env)))
     }
 
-    /// With limited space nothing is promoted (`db::relief`).
+    /// With limited space nothing is promoted (`db::space`).
     fn held_down(&self, mut choice: Choice) -> Choice {
         if let Choice::Merge(Plan { hot: Some(hot), .. }) = &mut choice
             && self.room < u64::MAX

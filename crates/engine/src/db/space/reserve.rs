@@ -1,5 +1,5 @@
-//! Space that a database reserves on its medium for work that frees space: plain arithmetic, for the database itself and for tools that
-//! tell people what a medium can hold.
+//! The reserve of a medium, for work that frees space: plain arithmetic, for the database itself and for tools that tell people what a medium
+//! can hold.
 
 use crate::settings::{DbSettings, FamilySettings};
 
@@ -25,40 +25,40 @@ pub const LOG: u64 = 4;
 /// Size of a merge of a table of level 0 with those below, as a multiple of a memtable and a table together.
 pub const MERGED: u64 = 3;
 
-/// Reserved bytes of the one medium.
+/// Free bytes that each kind of work leaves to the more urgent kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptBack {
-    /// Reserved for the units that may be pinned: without space for its manifest a database ends.
-    pub pinned: u64,
-    /// `pinned`, and the bytes that the log and flushes need: not for merges.
-    pub from_merges: u64,
-    /// `from_merges`, and the bytes that merges need: not for writes.
-    pub from_writes: u64,
+pub struct Reserve {
+    /// For units that logs and manifests may pin: flushes leave them free. Without space for its manifest a database ends.
+    pub log: u64,
+    /// `log`, and the bytes that the log and flushes of memtables take: merges leave them free.
+    pub flushes: u64,
+    /// `flushes`, and the bytes that merges take: writes other than deletions leave them free.
+    pub merges: u64,
 }
 
-impl KeptBack {
+impl Reserve {
     /// Reserves `pinned` bytes in units, twice `memtables` for the log and for tables on their way, and `merged` bytes for merges.
     pub fn of(pinned: u64, memtables: u64, merged: u64) -> Self {
-        let from_merges = memtables.saturating_mul(2).saturating_add(pinned);
-        KeptBack { pinned, from_merges, from_writes: from_merges.saturating_add(merged) }
+        let flushes = memtables.saturating_mul(2).saturating_add(pinned);
+        Reserve { log: pinned, flushes, merges: flushes.saturating_add(merged) }
     }
 
-    /// The part of it that a medium of `size` bytes for files reserves: no more than a quarter of the medium.
+    /// The reserve on a medium of `size` bytes for files: no more than a quarter of the medium.
     pub fn within(self, size: u64) -> Self {
         let (quarter, most) = (size / 4, size / 8);
-        if self.from_writes <= quarter {
+        if self.merges <= quarter {
             return self;
         }
-        KeptBack { pinned: self.pinned.min(most), from_merges: self.from_merges.min(most), from_writes: quarter }
+        Reserve { log: self.log.min(most), flushes: self.flushes.min(most), merges: quarter }
     }
 
-    /// Reservation of a database with one family and the default settings on a medium of `size` bytes for files in units of `unit`, of
-    /// which logs and manifests hold `held` bytes now.
+    /// Reserve of a database with one family and the default settings on a medium of `size` bytes for files in units of `unit`, of which
+    /// logs and manifests hold `held` bytes now.
     pub fn by_default(size: u64, unit: u64, held: u64) -> Self {
         let (family, largest) = (FamilySettings::default(), largest(size, unit));
         let (memtable, table) = (family.write_buffer_size.min(largest), family.target_file_size_base.min(largest));
         let memtables = memtable.saturating_mul(family.max_write_buffer_number as u64);
-        KeptBack::of(pinned(unit, held), memtables, (memtable + table).saturating_mul(MERGED))
+        Reserve::of(pinned(unit, held), memtables, (memtable + table).saturating_mul(MERGED))
     }
 }
 
@@ -73,13 +73,13 @@ pub fn pinned(unit: u64, held: u64) -> u64 {
 }
 
 /// Bytes of tables, live and not replaced by newer ones, that a database with the default settings can hold on an empty medium of `size`
-/// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is kept back, without a unit
-/// that is dead in part, and with one part of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
+/// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is reserved, without a unit that
+/// is dead in part, and with one part of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
 pub fn storable(size: u64, unit: u64) -> u64 {
-    let kept = KeptBack::by_default(size, unit, 0);
-    let left = size.saturating_sub(kept.from_writes.saturating_add(unit));
-    // Where less is kept back than is needed, a merge may have to wait for a unit that is not free in time.
-    let left = if kept.within(size) == kept { left } else { left / 4 * 3 };
+    let reserve = Reserve::by_default(size, unit, 0);
+    let left = size.saturating_sub(reserve.merges.saturating_add(unit));
+    // Where less is reserved than is needed, a merge may have to wait for a unit that is not free in time.
+    let left = if reserve.within(size) == reserve { left } else { left / 4 * 3 };
     let outdated = 1.0 / FamilySettings::default().max_bytes_for_level_multiplier;
     (left as f64 / (1.0 + outdated)) as u64
 }
