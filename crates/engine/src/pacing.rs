@@ -62,8 +62,6 @@ pub enum StopReason {
     Runs,
     /// Too much compaction debt.
     Debt,
-    /// The fast medium has no free space until data was demoted.
-    Room,
 }
 
 /// Speed limit of writers. Ordered by strictness, so that `max` of several families is the pace of the database.
@@ -87,7 +85,6 @@ impl Ord for Pace {
             Pace::Delay { bytes_per_second } => (1, u64::MAX - bytes_per_second),
             Pace::Stop(StopReason::Runs) => (2, 0),
             Pace::Stop(StopReason::Debt) => (2, 1),
-            Pace::Stop(StopReason::Room) => (2, 2),
         };
         key(self).cmp(&key(other))
     }

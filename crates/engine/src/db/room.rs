@@ -1,17 +1,17 @@
-//! Prepares memtables for a write: switches of memtables and the pacing of writers. Everything that can make a writer wait is in this file.
+//! Prepares memtables for a write: full memtables are switched, and writers wait while compactions are behind. Where space is short they
+//! wait in `space::admission`.
 
 use super::family::FamilyCore;
 use super::insert::WriteState;
 use super::mem::{Mem, MemWriter};
-use super::space::PATIENCE_NS;
 use super::view::View;
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
-use crate::pacing::{self, Pace, PaceInput, StopReason};
+use crate::pacing::{self, Pace, PaceInput};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time owed from which on a paced writer sleeps, nanoseconds: shorter sleeps cost more than they pace.
@@ -29,8 +29,6 @@ pub(super) struct Pressure {
     rate: AtomicU64,
     /// Nanoseconds that paced writers owe.
     owed: AtomicU64,
-    /// Writers that stopped for space on the primary store have waited long enough for running jobs.
-    waited: AtomicBool,
     pub stall_ns: AtomicU64,
     pub longest_ns: AtomicU64,
     pub stalls: AtomicU64,
@@ -76,7 +74,7 @@ impl Inner {
                 return Err(error);
             }
         }
-        self.check_flushable(state, bytes as u64)?;
+        self.admit_group(state, bytes as u64)?;
         if self.log_bytes.load(Ordering::Relaxed) > self.division.log(&self.settings) {
             self.switch_oldest(state)?;
         }
@@ -93,21 +91,9 @@ impl Inner {
         }
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
-            // On a full medium only deletions come here, and these must not wait for each running job: once, until something has ended.
-            if self.pressure.waited.load(Ordering::Acquire) {
-                return Ok(());
-            }
-            let until = self.clock.monotonic_ns().saturating_add(PATIENCE_NS);
-            let is_over = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until && inner.only_waits_for_merges(shared);
             let may_go = |inner: &Inner| inner.pressure.rate.load(Ordering::Acquire) != STOP;
             // Also where triggers leave the picker nothing to do: a state that no work can end must not hold writers.
-            self.wait_until(|inner, shared| may_go(inner) || is_over(inner, shared) || inner.is_idle(shared))?;
-            let mut shared = self.shared.lock();
-            if self.demotable(&shared) == 0 && self.note_space(&shared) {
-                self.refresh_waiting(&mut shared);
-            }
-            self.pressure.waited.store(self.writes_stopped() && self.only_waits_for_merges(&shared), Ordering::Release);
-            return Ok(());
+            return self.wait_until(|inner, shared| may_go(inner) || inner.is_idle(shared));
         }
         if rate == 0 {
             return Ok(());
@@ -270,42 +256,25 @@ impl Inner {
         // A state that no work can end must not hold the writers of other families.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
-        self.note_log_space(shared);
-        let pace = if self.awaits_space(shared, core) { Pace::Stop(StopReason::Room) } else { pace };
+        self.review_log_limit(shared);
         if stuck || pace == Pace::Free || core.dropped.load(Ordering::Acquire) {
             shared.slow.remove(&core.id);
         } else {
             shared.slow.insert(core.id, pace);
         }
         self.pressure.set(shared.slow.values().max().unwrap_or(&Pace::Free));
-        self.pressure.waited.store(false, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// [`Inner::refresh_pressure`] after a job of a family, and of those whose writers wait for room: it may have made some for all of
-    /// them, or have been the last that could.
+    /// [`Inner::refresh_pressure`] after a job of a family, which may have freed space for all of them, or have been the last that could.
     pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         self.note_space(shared);
         self.refresh_pressure(shared, core);
-        self.refresh_waiting(shared);
     }
 
-    /// [`Inner::refresh_pressure`] of those whose writers wait for room.
-    pub(super) fn refresh_waiting(&self, shared: &mut MutexGuard<'_, Shared>) {
-        let waiting = shared.slow.iter().filter(|(_, pace)| **pace == Pace::Stop(StopReason::Room)).map(|(id, _)| id);
-        let waiting: Vec<_> = waiting.filter_map(|id| shared.families.get(id).cloned()).collect();
-        waiting.iter().for_each(|other| self.refresh_pressure(shared, other));
-    }
-
-    /// The primary store has too little room for more than one thing at a time, and nothing else stops writers.
-    fn only_waits_for_merges(&self, shared: &Shared) -> bool {
-        let is_stop = |pace: &&Pace| matches!(pace, Pace::Stop(_));
-        self.demotable(shared) == 0 && shared.slow.values().filter(is_stop).all(|pace| *pace == Pace::Stop(StopReason::Room))
-    }
-
-    /// Writers wait.
+    /// Writes wait, or those that are no deletions find no space.
     pub(super) fn writes_stopped(&self) -> bool {
-        self.pressure.rate.load(Ordering::Acquire) == STOP
+        self.pressure.rate.load(Ordering::Acquire) == STOP || self.is_scarce()
     }
 
     /// Bytes per second to which writers are held; 0 if they are free.

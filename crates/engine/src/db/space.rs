@@ -25,7 +25,6 @@ use crate::compaction::Plan;
 use crate::error::{Error, Result};
 use crate::manifest::{State, TableInfo, Version};
 use crate::settings::FamilySettings;
-pub(super) use admission::PATIENCE_NS;
 pub(super) use limit::Asks;
 use refusals::Refusals;
 use reservations::Reservations;
@@ -43,9 +42,7 @@ pub(super) struct Space {
     is_scarce: AtomicBool,
     /// Length of the log, bytes, up to which the contents of memtables surely fit into tables.
     log_limit: AtomicU64,
-    /// Bytes of a nearly full fast medium that the log leaves to the manifest; 0: there is more than enough.
-    left_by_log: AtomicU64,
-    /// A write has waited long enough for the space that running merges have reserved.
+    /// A write has waited long enough for the merges that run.
     has_waited: AtomicBool,
     /// Time when deletions were flushed last because a write found no free space, monotonic nanoseconds.
     flushed_deletions_ns: AtomicU64,
@@ -169,6 +166,7 @@ impl Inner {
     /// Notes how a compaction ended that is no longer marked as running. Returns whether smaller merges take the place of one that found no
     /// space: then nobody need be told. False where the free space is not known, so that it would be done again as it was.
     pub(super) fn report(&self, shared: &Shared, core: &Arc<FamilyCore>, (work, plan): (Work, &Plan), result: &Result<Ended>) -> bool {
+        self.space.has_waited.store(false, Ordering::Release);
         if !matches!(result, Err(Error::NoSpace(_))) {
             return false;
         }

@@ -292,21 +292,19 @@ impl Inner {
             self.note_write();
         }
         let bytes: usize = group().map(|(writes, _)| writes.bytes()).sum();
-        self.or_await_demotion(|| self.make_room(state, bytes))?;
         let first = state.last_seq + 1;
         let logged = |options: &WriteOptions| options.durability != Durability::NoWal;
         let logged_count: u64 = group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes.len() as u64).sum();
         if first.checked_add(count).is_none_or(|last| last > MAX_SEQ) {
             return Err(Error::invalid("the database has used up its sequence numbers"));
         }
-        let mut before = None;
-        if logged_count > 0 {
-            // Logged batches come first, so that their numbers are contiguous.
-            let logged_writes = || group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes);
-            let record = LoggedRecord { first, count: logged_count, writes: logged_writes };
-            before =
-                Some(self.or_await_demotion(|| self.admit_to_log(bytes as u64).and_then(|()| self.append(state, bytes as u64, &record)))?);
-        }
+        // Logged batches come first, so that their numbers are contiguous.
+        let logged_writes = || group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes);
+        let record = LoggedRecord { first, count: logged_count, writes: logged_writes };
+        let before = self.or_await_demotion(|| {
+            self.make_room(state, bytes)?;
+            (logged_count > 0).then(|| self.append(state, bytes as u64, &record)).transpose()
+        })?;
         if group().any(|(_, o)| o.durability == Durability::Sync)
             && let Err(error) = self.sync_log(state)
         {
