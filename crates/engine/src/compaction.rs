@@ -240,13 +240,6 @@ impl Plan {
         let sum = |tables: &[Arc<TableInfo>]| tables.iter().fold(0, |sum: u64, table| sum.saturating_add(table.raw_bytes));
         self.inputs.iter().map(|input| (input.level, sum(&input.tables))).collect()
     }
-
-    /// Bytes that are left of the inputs if each point tombstone finds what it hides.
-    pub fn expected(&self) -> u64 {
-        let (entries, tombstones) = self.tables().fold((0, 0), |sum: (u64, u64), t| (sum.0 + t.entries, sum.1 + t.tombstones));
-        let gone = tombstones.saturating_mul(if self.bottommost { 2 } else { 1 });
-        (u128::from(self.bytes()) * u128::from(entries.saturating_sub(gone)) / u128::from(entries.max(1))) as u64
-    }
 }
 
 /// The smallest range that covers all tables; `None` without tables.

@@ -6,10 +6,11 @@ use super::{Db, Inner};
 use crate::cache::{Signals, split::Splitter};
 use crate::error::{Error, Result};
 use crate::ledger::Histogram;
+use crate::manifest::State;
 use crate::memory_split::{MemorySplit, Seen};
 use crate::settings::{Budgets, CompressedCache, DbSettings, FamilySettings, Settings, format_bytes};
 use parking_lot::Mutex;
-use sinter_storage::store::Cause;
+use sinter_storage::store::{Cause, Temperature};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,11 +70,6 @@ impl Division {
     #[inline]
     pub fn largest(&self) -> u64 {
         self.largest.load(Ordering::Relaxed)
-    }
-
-    /// Notes the bytes of the largest memtable or table for which the medium has space.
-    pub fn note_largest(&self, bytes: u64) {
-        self.largest.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of the log from which on the memtables of the oldest segment are written to tables.
@@ -178,6 +174,23 @@ impl Inner {
         };
         (tuner.before, tuner.merged_bytes, tuner.stall_ns, tuner.miss_ns) = (now, merged, stall_ns, seen.miss_ns);
         seen
+    }
+
+    /// Bounds the size of memtables and tables, so that the medium holds enough of them: with few large ones, nothing could be merged
+    /// before it was full.
+    pub(super) fn note_medium(&self, state: &State) {
+        let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(.., table)| table);
+        let size = |free: u64| free.saturating_add(self.bytes_on_primary(tables));
+        let unit = self.media.primary().unit();
+        self.division.largest.store(
+            self.media.free(Temperature::Unknown).map(size).map_or(u64::MAX, |size| reserve::largest(size, unit)),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Size of a memtable or table of `bytes`, cut to the largest for which the medium has space.
+    pub(super) fn within_medium(&self, bytes: u64) -> u64 {
+        bytes.min(self.division.largest())
     }
 
     /// Bytes at which a family's next memtable is full. A family that was given its own size keeps it; others get half of the bytes for all

@@ -67,6 +67,12 @@ impl Media {
         self.store_of(Temperature::Unknown).unwrap_or(&*self.store)
     }
 
+    /// Free bytes of a store, [`Temperature::Unknown`]: of the primary one; `None`: not known. A tier that cannot be asked has none.
+    pub fn free(&self, place: Temperature) -> Option<u64> {
+        let is_primary = place == Temperature::Unknown;
+        self.store_of(place).and_then(|store| store.free_bytes().unwrap_or((!is_primary).then_some(0)))
+    }
+
     /// The store of one tier.
     pub fn store_of(&self, temperature: Temperature) -> Option<&dyn Store> {
         self.members.iter().find(|member| member.temperature == temperature).map(|member| &*member.meter as &dyn Store)

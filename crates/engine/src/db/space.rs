@@ -23,7 +23,7 @@ use super::schedule::{Ended, Work};
 use super::{Inner, Shared};
 use crate::compaction::Plan;
 use crate::error::{Error, Result};
-use crate::manifest::{State, TableInfo, Version};
+use crate::manifest::{TableInfo, Version};
 use crate::settings::FamilySettings;
 pub(super) use limit::Asks;
 use refusals::Refusals;
@@ -63,50 +63,29 @@ impl Inner {
         self.space.is_scarce.load(Ordering::Acquire)
     }
 
-    /// Free bytes of the primary store; `None`: it does not know.
-    fn free(&self) -> Option<u64> {
-        self.media.primary().free_bytes().ok().flatten()
-    }
-
     /// Most bytes for which a store may be asked after it refused some; `u64::MAX`: it has refused nothing lately.
     fn refused(&self, place: Temperature) -> u64 {
-        let free = self.media.store_of(place).and_then(|store| store.free_bytes().ok().flatten());
-        self.space.refusals.most(place, free, self.clock.monotonic_ns())
+        self.space.refusals.most(place, self.media.free(place), self.clock.monotonic_ns())
     }
 
-    /// Free bytes of a store that no running merge has reserved, `u64::MAX` if it does not know.
+    /// Free bytes of a store that no running merge has reserved, `u64::MAX` if that is not known; less if it refused some lately.
     pub(super) fn available(&self, place: Temperature) -> u64 {
-        let Some(Ok(free)) = self.media.store_of(place).map(|store| store.free_bytes()) else { return 0 };
-        let left = free.map_or(u64::MAX, |free| free.saturating_sub(self.space.reservations.on(place)));
-        left.min(self.space.refusals.most(place, free, self.clock.monotonic_ns()))
+        let left = |free: u64| free.saturating_sub(self.space.reservations.on(place));
+        self.media.free(place).map_or(u64::MAX, left).min(self.refused(place))
     }
 
     /// Notes that a store refused a job of so many bytes.
     pub(super) fn refuse(&self, place: Temperature, bytes: u64) {
-        let free = self.media.store_of(place).and_then(|store| store.free_bytes().ok().flatten());
-        self.space.refusals.add(place, bytes, free, self.clock.monotonic_ns());
-    }
-
-    /// Bounds the size of memtables and tables, so that the medium holds enough of them: with few large ones, nothing could be merged
-    /// before it was full.
-    pub(super) fn note_medium(&self, state: &State) {
-        let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(.., table)| table);
-        let size = |free: u64| free.saturating_add(self.bytes_on_primary(tables));
-        let unit = self.media.primary().unit();
-        self.division.note_largest(self.free().map(size).map_or(u64::MAX, |size| reserve::largest(size, unit)));
+        self.space.refusals.add(place, bytes, self.media.free(place), self.clock.monotonic_ns());
     }
 
     fn is_on_primary(&self, table: &TableInfo) -> bool {
         self.media.place(FileId::table(table.number)) == Temperature::Unknown
     }
 
-    fn bytes_on_primary<'a>(&self, tables: impl Iterator<Item = &'a Arc<TableInfo>>) -> u64 {
+    /// Bytes of those tables that lie on the primary store.
+    pub(super) fn bytes_on_primary<'a>(&self, tables: impl Iterator<Item = &'a Arc<TableInfo>>) -> u64 {
         tables.filter(|table| self.is_on_primary(table)).fold(0, |sum, table| sum.saturating_add(table.bytes))
-    }
-
-    /// Size of a memtable or table of `bytes`, cut to the largest for which the medium has space.
-    pub(super) fn within_medium(&self, bytes: u64) -> u64 {
-        bytes.min(self.division.largest())
     }
 
     /// Bytes of a merge of a table of level 0 with some of those below.
@@ -138,7 +117,7 @@ impl Inner {
 
     /// Notes whether there is space for other writes than deletions, and returns it.
     pub(super) fn note_space(&self, shared: &Shared) -> bool {
-        let is_scarce = self.free().is_some_and(|free| {
+        let is_scarce = self.media.free(Temperature::Unknown).is_some_and(|free| {
             let kept = self.reserve(shared, free).merges;
             // Once the other stores are full as well, as much has to be left here.
             free < kept && free.saturating_add(self.demotable_though_scarce(shared)) < kept
@@ -180,7 +159,7 @@ impl Inner {
         if work == Work::Merge {
             self.refuse(Temperature::Unknown, plan.bytes());
         }
-        work == Work::Merge && self.demotable(shared) == 0 && self.free().is_some()
+        work == Work::Merge && self.demotable(shared) == 0 && self.media.free(Temperature::Unknown).is_some()
     }
 
     /// Returns whether work that finds no space now may find some: running jobs free it, or a refusal holds larger merges up.

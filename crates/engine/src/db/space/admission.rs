@@ -4,7 +4,6 @@
 //! memtables with that group would not fit into tables: a database that is opened again writes these before anything else, with the log
 //! still there; without space for them a full medium could never be opened for writing again.
 
-use super::limit::LITTLE_PINNED;
 use super::{Inner, Shared, no_space};
 use crate::db::family::FamilyCore;
 use crate::db::insert::WriteState;
@@ -153,7 +152,7 @@ impl Inner {
                 (reserve.log.saturating_add(self.space.reservations.on(Temperature::Unknown)), least)
             }
             Leaves::Log => (reserve.log, 0),
-            Leaves::Little => (reserve.log / LITTLE_PINNED, 0),
+            Leaves::Little => (reserve.least(), 0),
         };
         // Tables with their indexes and filters, and the write in the log.
         let needed = [held / 8, bytes, manifest, beside].into_iter().fold(held, u64::saturating_add).max(least);

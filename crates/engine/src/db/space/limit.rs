@@ -9,13 +9,6 @@ use sinter_storage::store::Temperature;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Most input of a merge that is expected to leave little, as a multiple of the free space.
-const HOPE: u64 = 8;
-
-/// Deletions, and the last merge that is tried when space is scarce, keep free one part in so many of the bytes that units may pin. If the
-/// merge kept all of it, deletions that have taken the rest would never be merged.
-pub(super) const LITTLE_PINNED: u64 = 2;
-
 /// Bytes that a merge may write at most.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::db) struct Demand {
@@ -45,58 +38,43 @@ impl Inner {
     ) -> Result<Choice> {
         let pick = |env: &PickEnv<'_>| self.keep_demoted(shared, env, pick(env));
         let usual = pick(env);
-        let Some(free) = self.free() else { return Ok(usual) };
-        let (reserve, reserved) = (self.reserve(shared, free), self.space.reservations.on(Temperature::Unknown));
-        let room = |kept: u64| free.saturating_sub(kept).saturating_sub(reserved).min(self.refused(Temperature::Unknown));
+        let Some(free) = self.media.free(Temperature::Unknown) else { return Ok(usual) };
+        let (reserve, reserved, is_scarce) =
+            (self.reserve(shared, free), self.space.reservations.on(Temperature::Unknown), self.is_scarce());
+        let room = |left: u64| free.saturating_sub(left).saturating_sub(reserved).min(self.refused(Temperature::Unknown));
+        let fits = |choice: &Choice, room: u64| match choice {
+            Choice::Merge(plan) => self.demand(env, plan).primary <= room,
+            choice => *choice != Choice::Nothing,
+        };
         let is_blocked = env.two_media && matches!(shared.blocked, Some(Error::NoSpace(_)));
-        let is_scarce = self.is_scarce();
-        if asks == Asks::Scheduler && (is_blocked || free < reserve.flushes.saturating_add(reserved)) {
+        let is_usual = match &usual {
+            Choice::Nothing => !is_scarce,
+            Choice::Move(_) | Choice::Drop(_) => true,
+            Choice::Merge(_) => !is_scarce && fits(&usual, if is_blocked { 0 } else { room(reserve.flushes) }),
+        };
+        let demotable = if is_usual { 0 } else { self.demotable(shared) };
+        let is_short = is_blocked || free < reserve.flushes.saturating_add(reserved);
+        if asks == Asks::Scheduler && (is_short || demotable > 0) {
             let demotion = self.demotion(shared, version, env);
             if demotion != Choice::Nothing {
                 return Ok(demotion);
             }
         }
-        // Moves and drops of tables need no space.
-        if matches!(usual, Choice::Move(_) | Choice::Drop(_)) || (usual == Choice::Nothing && !is_scarce) {
+        if is_usual {
             return Ok(usual);
         }
-        let fits = |choice: &Choice, room: u64| match choice {
-            Choice::Merge(plan) => self.demand(env, plan).primary <= room,
-            choice => *choice != Choice::Nothing,
-        };
-        if !is_scarce && fits(&usual, if is_blocked { 0 } else { room(reserve.flushes) }) {
-            return Ok(usual);
+        if demotable > 0 {
+            // The merge may still find space where nothing can be demoted now, but not beside others.
+            return Ok(if asks == Asks::Caller || shared.running == 0 { usual } else { Choice::Nothing });
         }
-        if self.demotable(shared) > 0 {
-            return Ok(match asks {
-                Asks::Caller => usual,
-                Asks::Scheduler if shared.demoting => Choice::Nothing,
-                // The merge may still find space where nothing can be demoted, but not beside others.
-                Asks::Scheduler => match self.demotion(shared, version, env) {
-                    Choice::Nothing if shared.running == 0 => usual,
-                    demotion => demotion,
-                },
-            });
-        }
-        // Space reserved for the log and for flushes is lent to no more than one merge, if somebody asks for it or nothing else can be
-        // done: deletions that took the space of merges free nothing without one.
+        // Nearly all of the reserve is lent to no more than one merge, if somebody asks for it or nothing else can be done: deletions that
+        // took the space of merges free nothing without one.
         let may_lend = if asks == Asks::Caller { reserved == 0 } else { is_scarce && shared.running == 0 };
-        let lent = [reserve.log.midpoint(reserve.flushes), reserve.log, reserve.log / LITTLE_PINNED].into_iter().filter(|_| may_lend);
-        for kept in std::iter::once(reserve.flushes).chain(lent) {
-            let room = room(kept);
-            let smaller = pick(&PickEnv { room, ..*env });
+        for left in std::iter::once(reserve.flushes).chain(may_lend.then(|| reserve.least())) {
+            let smaller = pick(&PickEnv { room: room(left), ..*env });
             // Deletions come first when space is scarce.
             let choices = if is_scarce { [smaller, usual.clone()] } else { [usual.clone(), smaller] };
-            if let Some(choice) = choices.into_iter().find(|choice| fits(choice, room)) {
-                return Ok(choice);
-            }
-        }
-        // Deletions took even that. A merge that drops most of its input may find space all the same; output of a merge without space is
-        // deleted at once, and the next one comes with new deletions.
-        if may_lend && self.refused(Temperature::Unknown) == u64::MAX {
-            let room = free.saturating_mul(HOPE);
-            let choice = pick(&PickEnv { room, ..*env });
-            if matches!(&choice, Choice::Merge(plan) if fits(&choice, room) && plan.expected() <= free / 2) {
+            if let Some(choice) = choices.into_iter().find(|choice| fits(choice, room(left))) {
                 return Ok(choice);
             }
         }
@@ -108,7 +86,7 @@ impl Inner {
         let Choice::Merge(mut plan) = choice else { return choice };
         let rising = young_bytes(&plan);
         if let Some(hot) = plan.hot.as_mut().filter(|hot| env.two_media && !hot.spans.is_empty())
-            && let Some(free) = self.free()
+            && let Some(free) = self.media.free(Temperature::Unknown)
         {
             let kept = self.reserve(shared, free).merges.saturating_add(self.space.reservations.on(Temperature::Unknown));
             if env.room < u64::MAX || self.is_scarce() || free < kept.saturating_add(rising.saturating_mul(2)) {

@@ -43,6 +43,12 @@ impl Reserve {
         Reserve { log: pinned, flushes, merges: flushes.saturating_add(merged) }
     }
 
+    /// Free bytes that deletions leave, and the last merge that is tried: half of `log`. If that merge left all of it, deletions that have
+    /// taken the rest would never be merged.
+    pub fn least(self) -> u64 {
+        self.log / 2
+    }
+
     /// The reserve on a medium of `size` bytes for files: no more than a quarter of the medium.
     pub fn within(self, size: u64) -> Self {
         let (quarter, most) = (size / 4, size / 8);
