@@ -187,15 +187,6 @@ pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableIn
     }
 }
 
-/// Bytes of a medium that could be demoted, one [`demote`] after the other, into `room` bytes on the medium of the last level.
-pub fn demotable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
-    match env.settings.style {
-        // By tables, which are small.
-        Style::Leveled => version.tables().filter(|(_, _, t)| lies_there(t)).map(|(_, _, t)| t.bytes).sum::<u64>().min(room),
-        Style::Universal => universal::demotable(version, env, lies_there, room),
-    }
-}
-
 /// Returns whether the choice brings at most `room` bytes to the last level.
 fn demotes_within(version: &Version, choice: &Choice, room: u64) -> bool {
     match choice {

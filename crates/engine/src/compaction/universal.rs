@@ -195,17 +195,6 @@ pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableIn
     sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| demotes_within(version, choice, room))
 }
 
-/// Bytes that could be demoted: runs sink as a whole, the oldest first.
-pub fn demotable(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> u64 {
-    let runs = sorted_runs(version, env);
-    let there = runs.iter().rev().filter(|r| r.level + 1 < version.levels.len() && r.run.tables.iter().any(|t| lies_there(t)));
-    let sums = there.scan(0u64, |sum, r| {
-        *sum = sum.saturating_add(r.bytes);
-        Some(*sum)
-    });
-    sums.take_while(|sum| *sum <= room).last().unwrap_or(0)
-}
-
 /// Runs down to the oldest above the last level, with those of the last level that are not larger, up to `most` bytes in all.
 fn sink_from(
     version: &Version,

@@ -245,7 +245,7 @@ impl Inner {
         shared.busy_output.extend(outputs(core.id, plan));
         shared.demoting |= plan.reason == Reason::Room;
         if work == Work::Merge {
-            self.reserve_for(shared, core, plan);
+            self.reserve(shared, core, plan);
         }
         shared.running += 1;
     }
@@ -291,7 +291,7 @@ impl Inner {
                 let result = if damaged.is_empty() { result } else { Ok(Ended::Unchanged) };
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
-                let gives_way = self.report(&shared, &core, (work, &plan), &result);
+                let gives_way = self.report(&shared, &core, (work == Work::Merge, &plan), &result);
                 shared.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
                 let result = if gives_way { result.map(drop) } else { self.settle(&mut shared, result) };

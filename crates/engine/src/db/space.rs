@@ -19,7 +19,6 @@ mod reservations;
 pub mod reserve;
 
 use super::family::FamilyCore;
-use super::schedule::{Ended, Work};
 use super::{Inner, Shared};
 use crate::compaction::Plan;
 use crate::error::{Error, Result};
@@ -48,6 +47,24 @@ pub(super) struct Space {
     flushed_deletions_ns: AtomicU64,
     pub reservations: Reservations,
     refusals: Refusals,
+}
+
+/// Free space of the primary store.
+#[derive(Debug, Clone, Copy)]
+struct Primary {
+    free: u64,
+    /// Bytes that running merges have reserved.
+    reserved: u64,
+    reserve: Reserve,
+    /// Most bytes for which the store may be asked.
+    most: u64,
+}
+
+impl Primary {
+    /// Most bytes of a merge that leaves so many free.
+    fn limit(&self, left: u64) -> u64 {
+        self.free.saturating_sub(left).saturating_sub(self.reserved).min(self.most)
+    }
 }
 
 /// The error of work for which no space is left.
@@ -95,8 +112,15 @@ impl Inner {
             .saturating_mul(reserve::MERGED)
     }
 
+    /// The free space of the primary store now; `None`: it does not know.
+    fn survey(&self, shared: &Shared) -> Option<Primary> {
+        let free = self.media.free(Temperature::Unknown)?;
+        let reserved = self.space.reservations.on(Temperature::Unknown);
+        Some(Primary { free, reserved, reserve: self.primary_reserve(shared, free), most: self.refused(Temperature::Unknown) })
+    }
+
     /// The reserve of the primary store, which has `free` bytes free: a quarter of it at most on a small medium.
-    fn reserve(&self, shared: &Shared, free: u64) -> Reserve {
+    fn primary_reserve(&self, shared: &Shared, free: u64) -> Reserve {
         let settings = || shared.families.values().map(|core| core.settings.load());
         let memtable = |of: &FamilySettings| self.within_medium(of.write_buffer_size);
         let memtables = |of: &FamilySettings| memtable(of).saturating_mul(of.max_write_buffer_number.max(2) as u64);
@@ -117,20 +141,19 @@ impl Inner {
 
     /// Notes whether there is space for other writes than deletions, and returns it.
     pub(super) fn note_space(&self, shared: &Shared) -> bool {
-        let is_scarce = self.media.free(Temperature::Unknown).is_some_and(|free| {
-            let kept = self.reserve(shared, free).merges;
+        let is_scarce = self.survey(shared).is_some_and(|Primary { free, reserve, .. }| {
             // Once the other stores are full as well, as much has to be left here.
-            free < kept && free.saturating_add(self.demotable_though_scarce(shared)) < kept
+            free < reserve.merges && free.saturating_add(self.demotable_though_scarce(shared)) < reserve.merges
         });
         self.space.is_scarce.store(is_scarce, Ordering::Release);
         !is_scarce
     }
 
     /// Reserves the space of a merge that begins.
-    pub(super) fn reserve_for(&self, shared: &Shared, core: &FamilyCore, plan: &Plan) {
-        let demand = self.with_env(shared, core, |env| self.demand(env, plan));
-        let primary = (Temperature::Unknown, demand.primary);
-        demand.elsewhere.into_iter().chain([primary]).for_each(|on| self.space.reservations.add(plan, on));
+    pub(super) fn reserve(&self, shared: &Shared, core: &FamilyCore, plan: &Plan) {
+        let (bytes, elsewhere) = self.with_env(shared, core, |env| self.demand(env, plan));
+        self.space.reservations.add(plan, Temperature::Unknown, bytes);
+        elsewhere.into_iter().for_each(|place| self.space.reservations.add(plan, place, plan.bytes()));
         // The next write looks whether there is still enough for it.
         self.space.log_limit.store(0, Ordering::Release);
         self.space.has_waited.store(false, Ordering::Release);
@@ -138,13 +161,13 @@ impl Inner {
 
     /// Makes deletions of a job's output durable after it found no space: a medium may count only those as free, and the next job would
     /// find less.
-    pub(super) fn after_no_space(&self, result: Result<Ended>) -> Result<Ended> {
+    pub(super) fn after_no_space<T>(&self, result: Result<T>) -> Result<T> {
         if matches!(result, Err(Error::NoSpace(_))) { self.sync_names().and(result) } else { result }
     }
 
     /// Notes how a compaction ended that is no longer marked as running. Returns whether smaller merges take the place of one that found no
     /// space: then nobody need be told. False where the free space is not known, so that it would be done again as it was.
-    pub(super) fn report(&self, shared: &Shared, core: &Arc<FamilyCore>, (work, plan): (Work, &Plan), result: &Result<Ended>) -> bool {
+    pub(super) fn report<T>(&self, shared: &Shared, core: &FamilyCore, (is_merge, plan): (bool, &Plan), result: &Result<T>) -> bool {
         self.space.has_waited.store(false, Ordering::Release);
         if !matches!(result, Err(Error::NoSpace(_))) {
             return false;
@@ -156,10 +179,10 @@ impl Inner {
         {
             self.refuse(below, plan.bytes());
         }
-        if work == Work::Merge {
+        if is_merge {
             self.refuse(Temperature::Unknown, plan.bytes());
         }
-        work == Work::Merge && self.demotable(shared) == 0 && self.media.free(Temperature::Unknown).is_some()
+        is_merge && self.demotable(shared) == 0 && self.media.free(Temperature::Unknown).is_some()
     }
 
     /// Returns whether work that finds no space now may find some: running jobs free it, or a refusal holds larger merges up.

@@ -4,23 +4,19 @@
 //! memtables with that group would not fit into tables: a database that is opened again writes these before anything else, with the log
 //! still there; without space for them a full medium could never be opened for writing again.
 
-use super::{Inner, Shared, no_space};
+use super::{Inner, Primary, Shared, no_space};
 use crate::db::family::FamilyCore;
 use crate::db::insert::WriteState;
 use crate::error::{Error, Result};
-use sinter_storage::store::Temperature;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Longest wait of a write for space that compactions may free.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Longest such wait of a write that is no deletion, on a medium that frees bytes only in units, where one merge may free nothing yet: in
-/// this time a merge of some hundred megabytes ends, and one that the medium has space for is no larger.
-const UNIT_PATIENCE_NS: u64 = 10_000_000_000;
-
-/// Longest wait of a deletion for merges that have reserved the space it needs. It could only be refused.
-const LONG_PATIENCE_NS: u64 = 60_000_000_000;
+/// Longest such wait of a deletion that else would be refused, and of any write on a medium that frees bytes only in units, where one merge
+/// may free nothing yet: in this time a merge of some hundred megabytes ends, and one that a full medium has space for is no larger.
+const LONG_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Bytes for edits of the manifest, beside what a new one takes.
 const MANIFEST_EDITS: u64 = 16 << 10;
@@ -28,15 +24,13 @@ const MANIFEST_EDITS: u64 = 16 << 10;
 /// Near the end of the medium, a memtable is written to a table once it is this part of a full one.
 const FLUSHED_PART: usize = 8;
 
-/// Space that writes leave free besides that for the contents of memtables.
-#[derive(Clone, Copy)]
+/// Space that the log leaves free besides that for the contents of memtables.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaves {
-    /// The space of merges: what running ones have reserved, or half of what the next one needs.
+    /// The space of merges: what running ones have reserved and, where space is scarce, half of what the next one needs.
     Merges,
-    /// The space of the log alone.
-    Log,
-    /// Little: deletions are the last to be refused.
-    Little,
+    /// As little as possible.
+    Least,
 }
 
 impl Inner {
@@ -48,9 +42,9 @@ impl Inner {
 
     #[cold]
     fn await_space(&self) -> Result<()> {
-        let patience = if self.media.primary().unit() > 0 { UNIT_PATIENCE_NS } else { PATIENCE_NS };
+        let patience = if self.media.primary().unit() > 0 { LONG_PATIENCE_NS } else { PATIENCE_NS };
         let until_ns = self.clock.monotonic_ns().saturating_add(patience);
-        let has_space = |inner: &Inner, shared: &Shared| Ok(inner.note_space(shared));
+        let has_space = Inner::note_space;
         self.sync_deletions()?;
         if self.await_free(until_ns, has_space)? {
             return Ok(());
@@ -97,17 +91,16 @@ impl Inner {
             }
             self.space.has_waited.store(true, Ordering::Release);
         }
-        if self.note_log_limit(&self.shared.lock(), bytes, Leaves::Log)? {
-            return Ok(());
-        }
-        if !self.is_worth_flushing() && within(LONG_PATIENCE_NS, Leaves::Little)? {
+        if self.note_log_limit(&self.shared.lock(), bytes, Leaves::Least)
+            || (!self.is_worth_flushing() && within(LONG_PATIENCE_NS, Leaves::Least)?)
+        {
             return Ok(());
         }
         self.switch_all(state)?;
         self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
         // Output of a merge that does not end is deleted when the database is opened again. And flushes may have taken more than was
         // foreseen for them, where the medium has units: deletions free that again.
-        if within(LONG_PATIENCE_NS, Leaves::Little)? { Ok(()) } else { Err(no_space("write")) }
+        if within(LONG_PATIENCE_NS, Leaves::Least)? { Ok(()) } else { Err(no_space("write")) }
     }
 
     /// True if a memtable is large enough, or holds deletions that free enough, for a flush near the end of the medium. Flushes of single
@@ -119,25 +112,25 @@ impl Inner {
 
     /// Waits until `fits`, as long as work that runs or is due may free space, but not for ever where no data can be demoted: nobody else
     /// writes while the leader waits.
-    fn await_free(&self, until_ns: u64, fits: impl Fn(&Inner, &Shared) -> Result<bool>) -> Result<bool> {
+    fn await_free(&self, until_ns: u64, fits: impl Fn(&Inner, &Shared) -> bool) -> Result<bool> {
         let is_late = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until_ns && inner.demotable(shared) == 0;
         let is_over = |inner: &Inner, shared: &Shared| is_late(inner, shared) || (inner.is_idle(shared) && !inner.may_move(shared));
-        match self.wait_until(|inner, shared| fits(inner, shared).unwrap_or(true) || is_over(inner, shared)) {
+        match self.wait_until(|inner, shared| fits(inner, shared) || is_over(inner, shared)) {
             // A flush may find space where a merge did not.
             Ok(()) | Err(Error::NoSpace(_)) => {}
             Err(error) => return Err(error),
         }
         // Inputs merged meanwhile are free once their deletion is durable.
         self.sync_deletions()?;
-        fits(self, &self.shared.lock())
+        Ok(fits(self, &self.shared.lock()))
     }
 
     /// Returns whether tables of all that memtables hold, with `bytes` more, fit into the free space beside what the write leaves; notes how
     /// much longer the log may become before somebody looks again.
-    fn note_log_limit(&self, shared: &Shared, bytes: u64, leaves: Leaves) -> Result<bool> {
-        let Some(free) = self.media.primary().free_bytes()? else {
+    fn note_log_limit(&self, shared: &Shared, bytes: u64, leaves: Leaves) -> bool {
+        let Some(Primary { free, reserved, reserve, .. }) = self.survey(shared) else {
             self.space.log_limit.store(u64::MAX, Ordering::Release);
-            return Ok(true);
+            return true;
         };
         let log = self.log_bytes.load(Ordering::Relaxed);
         // The log may be longer: it also has flushed or dropped data of one family beside unflushed data of another.
@@ -145,29 +138,24 @@ impl Inner {
         let memory = views.fold(0u64, |sum, view| view.mems().fold(sum, |sum, mem| sum.saturating_add(mem.memory() as u64)));
         let held = log.min(memory).saturating_add(bytes);
         let manifest = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_EDITS);
-        let reserve = self.reserve(shared, free);
-        let (beside, least) = match leaves {
+        // Tables with their indexes and filters, and the write in the log.
+        let needed = [held / 8, bytes, manifest].into_iter().fold(held, u64::saturating_add);
+        let needed = match leaves {
             Leaves::Merges => {
                 let least = if self.is_scarce() { reserve.flushes.midpoint(reserve.merges) } else { 0 };
-                (reserve.log.saturating_add(self.space.reservations.on(Temperature::Unknown)), least)
+                needed.saturating_add(reserve.log).saturating_add(reserved).max(least)
             }
-            Leaves::Log => (reserve.log, 0),
-            Leaves::Little => (reserve.least(), 0),
+            Leaves::Least => needed.saturating_add(reserve.least()),
         };
-        // Tables with their indexes and filters, and the write in the log.
-        let needed = [held / 8, bytes, manifest, beside].into_iter().fold(held, u64::saturating_add).max(least);
         // Each byte of the slack takes one in the log and one in a table, and others write, too.
         let more = free.checked_sub(needed).map(|slack| slack / 3);
         self.space.log_limit.store(log.saturating_add(more.map_or(0, |more| bytes.saturating_add(more))), Ordering::Release);
-        Ok(more.is_some())
+        more.is_some()
     }
 
     /// Looks at the medium of the log again, after a change of its use.
     pub(in crate::db) fn review_log_limit(&self, shared: &Shared) {
-        // If it cannot be asked, the next write asks, and is told why not.
-        if self.note_log_limit(shared, 0, Leaves::Merges).is_err() {
-            self.space.log_limit.store(0, Ordering::Release);
-        }
+        self.note_log_limit(shared, 0, Leaves::Merges);
     }
 
     /// Waits after a job or a write that found no space: true if there may be some now.

@@ -9,15 +9,6 @@ use sinter_storage::store::Temperature;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Bytes that a merge may write at most.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::db) struct Demand {
-    /// Bytes on the primary store.
-    pub primary: u64,
-    /// Another store, and bytes there.
-    pub elsewhere: Option<(Temperature, u64)>,
-}
-
 /// Who asks for a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::db) enum Asks {
@@ -37,24 +28,19 @@ impl Inner {
         pick: &dyn Fn(&PickEnv<'_>) -> Choice,
     ) -> Result<Choice> {
         let pick = |env: &PickEnv<'_>| self.keep_demoted(shared, env, pick(env));
-        let usual = pick(env);
-        let Some(free) = self.media.free(Temperature::Unknown) else { return Ok(usual) };
-        let (reserve, reserved, is_scarce) =
-            (self.reserve(shared, free), self.space.reservations.on(Temperature::Unknown), self.is_scarce());
-        let room = |left: u64| free.saturating_sub(left).saturating_sub(reserved).min(self.refused(Temperature::Unknown));
-        let fits = |choice: &Choice, room: u64| match choice {
-            Choice::Merge(plan) => self.demand(env, plan).primary <= room,
+        let (usual, is_scarce) = (pick(env), self.is_scarce());
+        // Moves and drops of tables need no space.
+        let needs_none = matches!(usual, Choice::Move(_) | Choice::Drop(_)) || (usual == Choice::Nothing && !is_scarce);
+        let Some(primary) = self.survey(shared).filter(|_| env.two_media || !needs_none) else { return Ok(usual) };
+        let fits = |choice: &Choice, limit: u64| match choice {
+            Choice::Merge(plan) => self.demand(env, plan).0 <= limit,
             choice => *choice != Choice::Nothing,
         };
         let is_blocked = env.two_media && matches!(shared.blocked, Some(Error::NoSpace(_)));
-        let is_usual = match &usual {
-            Choice::Nothing => !is_scarce,
-            Choice::Move(_) | Choice::Drop(_) => true,
-            Choice::Merge(_) => !is_scarce && fits(&usual, if is_blocked { 0 } else { room(reserve.flushes) }),
-        };
+        let usual_limit = if is_blocked { 0 } else { primary.limit(primary.reserve.flushes) };
+        let is_usual = needs_none || (!is_scarce && fits(&usual, usual_limit));
         let demotable = if is_usual { 0 } else { self.demotable(shared) };
-        let is_short = is_blocked || free < reserve.flushes.saturating_add(reserved);
-        if asks == Asks::Scheduler && (is_short || demotable > 0) {
+        if asks == Asks::Scheduler && (usual_limit == 0 || demotable > 0) {
             let demotion = self.demotion(shared, version, env);
             if demotion != Choice::Nothing {
                 return Ok(demotion);
@@ -69,12 +55,13 @@ impl Inner {
         }
         // Nearly all of the reserve is lent to no more than one merge, if somebody asks for it or nothing else can be done: deletions that
         // took the space of merges free nothing without one.
-        let may_lend = if asks == Asks::Caller { reserved == 0 } else { is_scarce && shared.running == 0 };
-        for left in std::iter::once(reserve.flushes).chain(may_lend.then(|| reserve.least())) {
-            let smaller = pick(&PickEnv { room: room(left), ..*env });
+        let may_lend = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.running == 0 };
+        let lent = may_lend.then(|| primary.limit(primary.reserve.least()));
+        for limit in std::iter::once(primary.limit(primary.reserve.flushes)).chain(lent) {
+            let smaller = pick(&PickEnv { room: limit, ..*env });
             // Deletions come first when space is scarce.
             let choices = if is_scarce { [smaller, usual.clone()] } else { [usual.clone(), smaller] };
-            if let Some(choice) = choices.into_iter().find(|choice| fits(choice, room(left))) {
+            if let Some(choice) = choices.into_iter().find(|choice| fits(choice, limit)) {
                 return Ok(choice);
             }
         }
@@ -86,30 +73,25 @@ impl Inner {
         let Choice::Merge(mut plan) = choice else { return choice };
         let rising = young_bytes(&plan);
         if let Some(hot) = plan.hot.as_mut().filter(|hot| env.two_media && !hot.spans.is_empty())
-            && let Some(free) = self.media.free(Temperature::Unknown)
+            && let Some(primary) = self.survey(shared)
+            && (env.room < u64::MAX || self.is_scarce() || primary.limit(primary.reserve.merges) < rising.saturating_mul(2))
         {
-            let kept = self.reserve(shared, free).merges.saturating_add(self.space.reservations.on(Temperature::Unknown));
-            if env.room < u64::MAX || self.is_scarce() || free < kept.saturating_add(rising.saturating_mul(2)) {
-                hot.spans.clear();
-            }
+            hot.spans.clear();
         }
         Choice::Merge(plan)
     }
 
-    /// Bytes that a merge may write: to the store of its output, except for what is too young for that; all of it to the primary store, if
-    /// the other one has no space.
-    pub(in crate::db) fn demand(&self, env: &PickEnv<'_>, plan: &Plan) -> Demand {
+    /// Most bytes that a merge may write to the primary store, and another store that may get all of them. These are bytes too young for the
+    /// store of the output, or all, if that store has no space or is the primary one.
+    pub(in crate::db) fn demand(&self, env: &PickEnv<'_>, plan: &Plan) -> (u64, Option<Temperature>) {
         let all = plan.bytes();
         let is_known = plan.tables().all(|table| table.newest_time > 0);
         let newest = plan.tables().map(|table| table.newest_time).max().filter(|_| is_known).unwrap_or(0);
         let newest = plan.hot.as_ref().map_or(newest, |hot| hot.old.time.max(1));
         let temperature = env.settings.temperature_of(plan.output_level, newest, env.settings.default_write_temperature, env.now);
-        match self.media.serving(temperature) {
-            place if place != Temperature::Unknown && self.available(place) >= all => {
-                Demand { primary: young_bytes(plan), elsewhere: Some((place, all)) }
-            }
-            _ => Demand { primary: all, elsewhere: None },
-        }
+        let place = self.media.serving(temperature);
+        let is_elsewhere = place != Temperature::Unknown && self.available(place) >= all;
+        if is_elsewhere { (young_bytes(plan), Some(place)) } else { (all, None) }
     }
 
     /// The demotion that frees space next, if any. None while another one runs or a checkpoint blocks deletions: moving data would free no
@@ -139,18 +121,17 @@ impl Inner {
         self.demotable_though_scarce(shared)
     }
 
+    /// Like `demotable`, but ignores that space is scarce.
     pub(super) fn demotable_though_scarce(&self, shared: &Shared) -> u64 {
         let nothing = HashSet::new();
         let of = |core: &Arc<FamilyCore>| {
             let version = core.view.load().tree.version.clone();
             self.with_env(shared, core, |env| {
                 let env = PickEnv { busy: &nothing, busy_output: &[], ..*env };
-                if self.possible_demotion(&version, &env) == Choice::Nothing {
-                    return 0;
-                }
                 let room = self.place_of_old(&env).map_or(0, |place| self.available(place));
-                let room = room.saturating_sub(self.bytes_of_merge(env.settings));
-                compaction::demotable(&version, &env, &|table| self.is_on_primary(table), room)
+                let bytes = self.bytes_on_primary(version.tables().map(|(.., table)| table));
+                let is_possible = self.possible_demotion(&version, &env) != Choice::Nothing;
+                if is_possible { bytes.min(room.saturating_sub(self.bytes_of_merge(env.settings))) } else { 0 }
             })
         };
         let placed = shared.families.values().filter(|core| self.media.tiers.is_some() && core.settings.load().places_by_age());

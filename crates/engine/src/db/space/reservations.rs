@@ -21,7 +21,7 @@ fn first(plan: &Plan) -> u64 {
 
 impl Reservations {
     /// Adds the reservation of a merge that begins and may write so many bytes to a medium.
-    pub fn add(&self, plan: &Plan, (place, bytes): (Temperature, u64)) {
+    pub fn add(&self, plan: &Plan, place: Temperature, bytes: u64) {
         self.0.lock().insert((first(plan), place), Arc::new(AtomicU64::new(bytes)));
     }
 

@@ -12,7 +12,7 @@ fn reserved(db_write_buffer_size: u64, families: usize, free: u64) -> (u64, u64)
     let settings = DbSettings { db_write_buffer_size, max_background_jobs: 0, ..DbSettings::default() };
     let db = Builder::default().settings(settings).open_store(Arc::new(MemoryStore::new())).unwrap();
     (1..families).for_each(|n| drop(db.create_family(&n.to_string(), FamilySettings::default()).unwrap()));
-    let reserve = db.inner.reserve(&db.inner.shared.lock(), free);
+    let reserve = db.inner.primary_reserve(&db.inner.shared.lock(), free);
     (reserve.flushes, reserve.merges)
 }
 
