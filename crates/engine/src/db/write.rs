@@ -1,4 +1,4 @@
-//! The write path, on one page: join the queue; the leader makes room, gathers a group, appends one log record, syncs it if anyone
+//! The write path, on one page: join the queue; the leader passes the gate, gathers a group, appends one log record, syncs it if anyone
 //! asked, inserts into the memtables, makes the group visible, and wakes the others.
 //!
 //! * A crash before the append is fine: nothing was acknowledged.
@@ -302,7 +302,7 @@ impl Inner {
         let logged_writes = || group().filter(|(_, o)| logged(o)).map(|(writes, _)| writes);
         let record = LoggedRecord { first, count: logged_count, writes: logged_writes };
         let before = self.or_await_demotion(|| {
-            self.make_room(state, bytes)?;
+            self.pass_gate(state, bytes)?;
             (logged_count > 0).then(|| self.append(state, bytes as u64, &record)).transpose()
         })?;
         if group().any(|(_, o)| o.durability == Durability::Sync)

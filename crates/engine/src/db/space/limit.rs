@@ -53,11 +53,11 @@ impl Inner {
             // The merge may still find space where nothing can be demoted now, but not beside others.
             return Ok(if asks == Asks::Caller || shared.running == 0 { usual } else { Choice::Nothing });
         }
-        // Nearly all of the reserve is lent to no more than one merge, if somebody asks for it or nothing else can be done: deletions that
-        // took the space of merges free nothing without one.
-        let may_lend = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.running == 0 };
-        let lent = may_lend.then(|| primary.limit(primary.reserve.least()));
-        for limit in std::iter::once(primary.limit(primary.reserve.flushes)).chain(lent) {
+        // No more than one merge takes of the reserve of flushes, if somebody asks for it or nothing else can be done: deletions that took the
+        // space of merges free nothing without one.
+        let is_alone = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.running == 0 };
+        let last = is_alone.then(|| primary.limit(primary.reserve.least()));
+        for limit in std::iter::once(primary.limit(primary.reserve.flushes)).chain(last) {
             let smaller = pick(&PickEnv { room: limit, ..*env });
             // Deletions come first when space is scarce.
             let choices = if is_scarce { [smaller, usual.clone()] } else { [usual.clone(), smaller] };

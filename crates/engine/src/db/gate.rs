@@ -1,5 +1,5 @@
-//! Prepares memtables for a write: full memtables are switched, and writers wait while compactions are behind. Where space is short they
-//! wait in `space::admission`.
+//! The gate that each group of writes passes behind the lead: it waits while compactions are behind, full memtables are switched, and free
+//! space is asked for the rest (`space::admission`).
 
 use super::family::FamilyCore;
 use super::insert::WriteState;
@@ -19,7 +19,7 @@ const SLEEP_NS: u64 = 1_000_000;
 /// A segment longer than this gets a successor even if no memtable is full: with the largest group, it stays below the limit of the log
 /// format (4 GiB).
 const LONGEST_LOG: u64 = 1 << 31;
-/// Longest single sleep, so that relief is noticed.
+/// Longest single sleep, so that an end of the pressure is noticed.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
 
 /// Degree to which writers are held back, as one word that each write looks at.
@@ -62,9 +62,9 @@ impl Pressure {
 }
 
 impl Inner {
-    /// Called by the leader before each group: switches full memtables and holds the group back as long as the tree is behind.
+    /// Called by the leader before each group: holds it back as long as the tree is behind or space is short, and switches full memtables.
     #[inline]
-    pub(super) fn make_room(&self, state: &mut WriteState, bytes: usize) -> Result<()> {
+    pub(super) fn pass_gate(&self, state: &mut WriteState, bytes: usize) -> Result<()> {
         if self.pressure.rate.load(Ordering::Acquire) != 0 {
             self.hold_back(bytes as u64)?;
         }
