@@ -9,8 +9,8 @@
 //! * `limit` ([`limit`]): may a compaction have this choice? If not, data is demoted from a full fast medium as long as the medium of the
 //!   last level has space; where nothing can be demoted, smaller merges take its place, those of deletions first.
 //! * `reserve`: a merge that begins has its output promised ([`reservations`]).
-//! * `report`: how a job ended. A medium that refused a merge is asked for less ([`refusals`]); deletions of files are made durable, because
-//!   a medium may count only those as free; and it is noted whether space is scarce.
+//! * `report`: how did a job end? A medium that refused a merge is asked for less ([`refusals`]). Deletions of files are made durable,
+//!   because a medium may count only those as free, and then it is noted whether space is scarce.
 
 mod admission;
 mod limit;
@@ -143,7 +143,7 @@ impl Inner {
     pub(super) fn note_space(&self, shared: &Shared) -> bool {
         let is_scarce = self.survey(shared).is_some_and(|Primary { free, reserve, .. }| {
             // Once the other stores are full as well, as much has to be left here.
-            free < reserve.merges && free.saturating_add(self.demotable_though_scarce(shared)) < reserve.merges
+            free < reserve.merges && free.saturating_add(self.demotable(shared)) < reserve.merges
         });
         self.space.is_scarce.store(is_scarce, Ordering::Release);
         !is_scarce
@@ -182,7 +182,7 @@ impl Inner {
         if is_merge {
             self.refuse(Temperature::Unknown, plan.bytes());
         }
-        is_merge && self.demotable(shared) == 0 && self.media.free(Temperature::Unknown).is_some()
+        is_merge && (self.is_scarce() || self.demotable(shared) == 0) && self.media.free(Temperature::Unknown).is_some()
     }
 
     /// Returns whether work that finds no space now may find some: running jobs free it, or a refusal holds larger merges up.

@@ -24,15 +24,6 @@ const MANIFEST_EDITS: u64 = 16 << 10;
 /// Near the end of the medium, a memtable is written to a table once it is this part of a full one.
 const FLUSHED_PART: usize = 8;
 
-/// Space that the log leaves free besides that for the contents of memtables.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    /// The space of merges: what running ones have reserved and, where space is scarce, half of what the next one needs.
-    Merges,
-    /// As little as possible.
-    Least,
-}
-
 impl Inner {
     /// Admits a write, before it takes the lead.
     #[inline]
@@ -80,27 +71,25 @@ impl Inner {
 
     #[cold]
     fn extend_log(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
-        let within = |patience_ns: u64, leaves: Leaves| {
+        let within = |patience_ns: u64, beside_merges: bool| {
             let until_ns = self.clock.monotonic_ns().saturating_add(patience_ns);
-            self.await_free(until_ns, |inner, shared| inner.note_log_limit(shared, bytes, leaves))
+            self.await_free(until_ns, |inner, shared| inner.note_log_limit(shared, bytes, beside_merges))
         };
         // Once, until another merge begins or ends: one that goes on for long must not hold every write up.
         if !self.space.has_waited.load(Ordering::Acquire) {
-            if within(PATIENCE_NS, Leaves::Merges)? {
+            if within(PATIENCE_NS, true)? {
                 return Ok(());
             }
             self.space.has_waited.store(true, Ordering::Release);
         }
-        if self.note_log_limit(&self.shared.lock(), bytes, Leaves::Least)
-            || (!self.is_worth_flushing() && within(LONG_PATIENCE_NS, Leaves::Least)?)
-        {
+        if self.note_log_limit(&self.shared.lock(), bytes, false) || (!self.is_worth_flushing() && within(LONG_PATIENCE_NS, false)?) {
             return Ok(());
         }
         self.switch_all(state)?;
         self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
         // Output of a merge that does not end is deleted when the database is opened again. And flushes may have taken more than was
         // foreseen for them, where the medium has units: deletions free that again.
-        if within(LONG_PATIENCE_NS, Leaves::Least)? { Ok(()) } else { Err(no_space("write")) }
+        if within(LONG_PATIENCE_NS, false)? { Ok(()) } else { Err(no_space("write")) }
     }
 
     /// True if a memtable is large enough, or holds deletions that free enough, for a flush near the end of the medium. Flushes of single
@@ -113,7 +102,8 @@ impl Inner {
     /// Waits until `fits`, as long as work that runs or is due may free space, but not for ever where no data can be demoted: nobody else
     /// writes while the leader waits.
     fn await_free(&self, until_ns: u64, fits: impl Fn(&Inner, &Shared) -> bool) -> Result<bool> {
-        let is_late = |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until_ns && inner.demotable(shared) == 0;
+        let is_late =
+            |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until_ns && (inner.is_scarce() || inner.demotable(shared) == 0);
         let is_over = |inner: &Inner, shared: &Shared| is_late(inner, shared) || (inner.is_idle(shared) && !inner.may_move(shared));
         match self.wait_until(|inner, shared| fits(inner, shared) || is_over(inner, shared)) {
             // A flush may find space where a merge did not.
@@ -125,9 +115,9 @@ impl Inner {
         Ok(fits(self, &self.shared.lock()))
     }
 
-    /// Returns whether tables of all that memtables hold, with `bytes` more, fit into the free space beside what the write leaves; notes how
-    /// much longer the log may become before somebody looks again.
-    fn note_log_limit(&self, shared: &Shared, bytes: u64, leaves: Leaves) -> bool {
+    /// Returns whether tables of all that memtables hold, with `bytes` more, fit into the free space, beside what merges need if asked for;
+    /// notes how much longer the log may become before somebody looks again.
+    fn note_log_limit(&self, shared: &Shared, bytes: u64, beside_merges: bool) -> bool {
         let Some(Primary { free, reserved, reserve, .. }) = self.survey(shared) else {
             self.space.log_limit.store(u64::MAX, Ordering::Release);
             return true;
@@ -138,15 +128,11 @@ impl Inner {
         let memory = views.fold(0u64, |sum, view| view.mems().fold(sum, |sum, mem| sum.saturating_add(mem.memory() as u64)));
         let held = log.min(memory).saturating_add(bytes);
         let manifest = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_EDITS);
+        let reserved = if beside_merges { reserved } else { 0 };
+        // Where space is scarce, half of what the next merge needs, too: it frees what deletions have hidden.
+        let least = if beside_merges && self.is_scarce() { reserve.flushes.midpoint(reserve.merges) } else { 0 };
         // Tables with their indexes and filters, and the write in the log.
-        let needed = [held / 8, bytes, manifest].into_iter().fold(held, u64::saturating_add);
-        let needed = match leaves {
-            Leaves::Merges => {
-                let least = if self.is_scarce() { reserve.flushes.midpoint(reserve.merges) } else { 0 };
-                needed.saturating_add(reserve.log).saturating_add(reserved).max(least)
-            }
-            Leaves::Least => needed.saturating_add(reserve.least()),
-        };
+        let needed = [held / 8, bytes, manifest, reserve.least(), reserved].into_iter().fold(held, u64::saturating_add).max(least);
         // Each byte of the slack takes one in the log and one in a table, and others write, too.
         let more = free.checked_sub(needed).map(|slack| slack / 3);
         self.space.log_limit.store(log.saturating_add(more.map_or(0, |more| bytes.saturating_add(more))), Ordering::Release);
@@ -155,7 +141,7 @@ impl Inner {
 
     /// Looks at the medium of the log again, after a change of its use.
     pub(in crate::db) fn review_log_limit(&self, shared: &Shared) {
-        self.note_log_limit(shared, 0, Leaves::Merges);
+        self.note_log_limit(shared, 0, true);
     }
 
     /// Waits after a job or a write that found no space: true if there may be some now.

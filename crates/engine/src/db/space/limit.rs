@@ -9,7 +9,7 @@ use sinter_storage::store::Temperature;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Who asks for a compaction.
+/// The caller for which a compaction is picked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::db) enum Asks {
     Scheduler,
@@ -39,7 +39,7 @@ impl Inner {
         let is_blocked = env.two_media && matches!(shared.blocked, Some(Error::NoSpace(_)));
         let usual_limit = if is_blocked { 0 } else { primary.limit(primary.reserve.flushes) };
         let is_usual = needs_none || (!is_scarce && fits(&usual, usual_limit));
-        let demotable = if is_usual { 0 } else { self.demotable(shared) };
+        let demotable = if is_usual || is_scarce { 0 } else { self.demotable(shared) };
         if asks == Asks::Scheduler && (usual_limit == 0 || demotable > 0) {
             let demotion = self.demotion(shared, version, env);
             if demotion != Choice::Nothing {
@@ -53,8 +53,8 @@ impl Inner {
             // The merge may still find space where nothing can be demoted now, but not beside others.
             return Ok(if asks == Asks::Caller || shared.running == 0 { usual } else { Choice::Nothing });
         }
-        // No more than one merge takes of the reserve of flushes, if somebody asks for it or nothing else can be done: deletions that took the
-        // space of merges free nothing without one.
+        // No more than one merge takes of the reserve of flushes, if somebody asks for it or nothing else can be done: deletions that took
+        // the space of merges free nothing without one.
         let is_alone = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.running == 0 };
         let last = is_alone.then(|| primary.limit(primary.reserve.least()));
         for limit in std::iter::once(primary.limit(primary.reserve.flushes)).chain(last) {
@@ -81,8 +81,8 @@ impl Inner {
         Choice::Merge(plan)
     }
 
-    /// Most bytes that a merge may write to the primary store, and another store that may get all of them. These are bytes too young for the
-    /// store of the output, or all, if that store has no space or is the primary one.
+    /// Most bytes that a merge may write to the primary store, and another store that may get all of its output. The primary store gets
+    /// bytes too young for that one, or all, if no other store has space for them.
     pub(in crate::db) fn demand(&self, env: &PickEnv<'_>, plan: &Plan) -> (u64, Option<Temperature>) {
         let all = plan.bytes();
         let is_known = plan.tables().all(|table| table.newest_time > 0);
@@ -112,17 +112,9 @@ impl Inner {
     }
 
     /// Bytes of the primary store that could be demoted if nothing ran, before the other stores are full but for their reserve, which is
-    /// the space of one merge. Running jobs do not change how a full medium is dealt with.
-    pub(in crate::db) fn demotable(&self, shared: &Shared) -> u64 {
-        // When space is scarce, the other stores are full as well, but for space that deletions may have freed there.
-        if self.media.tiers.is_none() || self.is_scarce() {
-            return 0;
-        }
-        self.demotable_though_scarce(shared)
-    }
-
-    /// Like `demotable`, but ignores that space is scarce.
-    pub(super) fn demotable_though_scarce(&self, shared: &Shared) -> u64 {
+    /// the space of one merge. Running jobs do not change how a full medium is dealt with. Where space is scarce, the other stores are full
+    /// as well, but for space that deletions may have freed there.
+    pub(super) fn demotable(&self, shared: &Shared) -> u64 {
         let nothing = HashSet::new();
         let of = |core: &Arc<FamilyCore>| {
             let version = core.view.load().tree.version.clone();

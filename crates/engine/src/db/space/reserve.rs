@@ -1,5 +1,5 @@
-//! The reserve of a medium, for work that frees space: plain arithmetic, for the database itself and for tools that tell people what a medium
-//! can hold.
+//! The reserve of a medium, for work that frees space: plain arithmetic, for the database itself and for tools that tell people what a
+//! medium can hold.
 
 use crate::settings::{DbSettings, FamilySettings};
 
