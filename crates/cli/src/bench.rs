@@ -10,12 +10,12 @@ use crate::ended::Ended;
 use crate::store::{open_volume, place, require_database};
 use anyhow::{Context, anyhow};
 use progress::Line;
-use sinter_lab::bench::{Bench, BenchConfig, Progress, Workload};
-use sinter_lab::drive::{INTERRUPTED, stop_on_signal};
-use sinter_lab::result::{Machine, RESULT_VERSION, Report, WorkloadResult, header, print_levels, print_statistics, print_workload};
-use sinter_lab::target::{Outcome, SinterOpener};
+use sinter_lab::bench::{Bench, Workload, header, print_statistics, print_workload};
+use sinter_lab::drive::{Failed, INTERRUPTED, Interrupted, stop_on_signal};
+use sinter_lab::result::Machine;
+use sinter_lab::run::{EngineSpec, FamilySpec, PhaseRecord, RunRecord};
+use sinter_lab::system::{Outcome, SinterOpener};
 use sinter_storage::store::{Place, ZonedPlace};
-use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::internal::limits::{MemoryLimit, ProcessLimits};
 use sinterdb::internal::settings::confine;
 use sinterdb::settings::Settings;
@@ -24,7 +24,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 /// Runs the command.
 ///
@@ -40,99 +39,72 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     let memory = MemoryLimit::tightest(&ProcessLimits::find(Path::new("/")).memory());
     let confined = confine(&chosen.database, std::iter::once(&chosen.family), memory);
     chosen.notes.iter().chain(&confined.note).for_each(|note| eprintln!("sinter: note: {note}"));
+    let described = EngineSpec {
+        name: "sinter".into(),
+        database: settings::listing(&chosen.database.to_toml()),
+        families: vec![FamilySpec { name: DEFAULT_FAMILY.into(), settings: settings::listing(&chosen.family.to_toml()) }],
+        wal: !flags.switches.disable_wal,
+        ..EngineSpec::default()
+    };
     let opener = SinterOpener {
         path: place.path.clone(),
         zones: place.zones.clone(),
         disable_wal: flags.switches.disable_wal,
         hide_limits: false,
-        database: chosen.database.clone(),
-        families: vec![(DEFAULT_FAMILY.into(), chosen.family.clone())],
+        database: chosen.database,
+        families: vec![(DEFAULT_FAMILY.into(), chosen.family)],
         clock: None,
-        slow: chosen.slow.clone(),
+        slow: chosen.slow,
     };
-    let mut report = Report {
-        version: RESULT_VERSION,
-        target: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
-        commit: std::env::var("SINTER_COMMIT").ok(),
-        started_unix: SystemClock::default().unix_seconds(),
-        machine: place.machine(),
-        bench: config.clone(),
-        settings: settings::listing(&chosen.database, &chosen.family),
-        workloads: Vec::new(),
-        interrupted: false,
-        failure: None,
-    };
+    let bench = Bench::new(&config, &workloads, described, place.path.clone());
     let json_on_stdout = matches!(json, Some(JsonSink::Stdout));
     let mut out: Box<dyn Write> = if json_on_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    header(&report, &place.name(), &mut out)?;
-    let printer = Printer { distribution: flags.histogram == Some(true), statistics: flags.switches.statistics };
-    let ended = measure(&config, &workloads, &opener, &printer, &mut report, &mut out);
+    header(&bench.spec, &place.machine(), &place.name(), &mut out)?;
+    let (mut record, ended) = measure(flags, &bench, &opener, &mut out)?;
+    record.machine = place.machine();
     if let Some(json) = json {
-        json.write(&report)?;
+        json.write(&record)?;
     }
     place.leave()?;
     ended
 }
 
-/// Runs the workloads with a progress line, until they end or Ctrl-C; adds finished ones to `report`.
+/// Runs the workloads with a progress line, until they end or Ctrl-C, and prints each.
 fn measure(
-    config: &BenchConfig,
-    workloads: &[Workload],
+    flags: &BenchFlags,
+    bench: &Bench,
     opener: &SinterOpener,
-    printer: &Printer,
-    report: &mut Report,
-    out: &mut Box<dyn Write>,
-) -> Result<ExitCode, Ended> {
+    out: &mut dyn Write,
+) -> Result<(RunRecord, Result<ExitCode, Ended>), Ended> {
     let stop = stop_on_signal().map_err(|failure| Ended::Failed(anyhow!(failure)))?;
-    let progress = Progress::new(config.threads);
     let line = Line::new();
-    let bench = Bench { config, opener, stop: &stop, progress: &progress };
-    let outcome = std::thread::scope(|scope| {
-        let drawer = scope.spawn(|| line.draw(&progress));
-        let outcome = bench.run(workloads, |result| -> Outcome<()> {
-            line.beside(|| printer.workload(result, out))?;
-            report.workloads.push(result.clone());
-            Ok(())
-        });
-        line.end();
-        drawer.thread().unpark();
-        outcome
-    });
-    report.interrupted = stop.load(Ordering::Relaxed);
-    if let Err(failed) = outcome {
-        let place = failed.workload.map_or("opening or closing the database", Workload::name);
-        report.failure = Some(format!("{place}: {}", failed.failure));
-        return Err(match failed.failure.downcast::<sinterdb::Error>() {
-            Ok(error) if failed.workload.is_none() => Ended::from(*error),
-            Ok(error) => Ended::Failed(anyhow::Error::from(*error).context(place)),
-            Err(other) => Ended::Failed(anyhow!(other).context(place)),
-        });
+    let each = |workload: Workload, result: Option<&PhaseRecord>| -> Outcome<()> {
+        Ok(line.beside(|| {
+            print_workload(workload, result, flags.histogram == Some(true), out)?;
+            out.flush()
+        })?)
+    };
+    let (record, failed) = bench.run(opener, &stop, &|phase, done, total| line.show(phase, done, total), each);
+    line.end();
+    let ended = ended(&record, failed);
+    if let (true, Ok(_), Some(last)) = (flags.switches.statistics, &ended, record.phases.last()) {
+        print_statistics(last, out)?;
     }
-    printer.end(report, out)?;
-    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok((record, ended))
 }
 
-/// Options for printing the results.
-struct Printer {
-    distribution: bool,
-    statistics: bool,
-}
-
-impl Printer {
-    fn workload(&self, result: &WorkloadResult, out: &mut dyn Write) -> io::Result<()> {
-        print_workload(result, self.distribution, out)?;
-        if ["stats", "levelstats"].contains(&result.name.as_str()) {
-            print_levels(&result.levels, out)?;
-        }
-        out.flush()
+/// The end of the command after a run.
+fn ended(record: &RunRecord, failed: Option<Failed>) -> Result<ExitCode, Ended> {
+    let Some(Failed { phase, failure }) = failed else { return Ok(ExitCode::SUCCESS) };
+    if failure.is::<Interrupted>() {
+        return Ok(ExitCode::from(INTERRUPTED));
     }
-
-    fn end(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        match report.workloads.iter().rfind(|result| result.skipped.is_none()) {
-            Some(last) if self.statistics => print_statistics(&last.counters, out),
-            _ => Ok(()),
-        }
-    }
+    let place = phase.map_or("opening or closing the database", |index| record.spec.workload.phases[index].name.as_str()).to_string();
+    Err(match failure.downcast::<sinterdb::Error>() {
+        Ok(error) if phase.is_none() => Ended::from(*error),
+        Ok(error) => Ended::Failed(anyhow::Error::from(*error).context(place)),
+        Err(other) => Ended::Failed(anyhow!(other).context(place)),
+    })
 }
 
 /// Target of the JSON output. Opened before the first workload, so that no results of hours are lost because it cannot be written.
@@ -150,8 +122,8 @@ impl JsonSink {
         Ok(JsonSink::File(file, path.to_owned()))
     }
 
-    fn write(self, report: &Report) -> Result<(), Ended> {
-        let text = serde_json::to_string_pretty(report)? + "\n";
+    fn write(self, record: &RunRecord) -> Result<(), Ended> {
+        let text = serde_json::to_string_pretty(record)? + "\n";
         match self {
             JsonSink::Stdout => Ok(io::stdout().write_all(text.as_bytes())?),
             JsonSink::File(mut file, path) => {

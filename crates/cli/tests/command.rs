@@ -43,7 +43,7 @@ fn wrong_flags_are_one_line() {
 #[test]
 fn wrong_values_are_one_line_too() {
     assert_refused(&sinter(&["bench", "--benchmarks=fillsek"]), "unknown workload \"fillsek\"");
-    assert_refused(&sinter(&["bench", "--threads=0", "--key_size=0"]), "key_size must be 1 to 65536, not 0");
+    assert_refused(&sinter(&["bench", "--threads=0", "--key_size=0"]), "key_size must be 1 to 65534, not 0");
     assert_refused(&sinter(&["bench", "--key_size=2", "--num=70000"]), "room for 65536");
     assert_refused(&sinter(&["bench", "--compression_type=brotli"]), "brotli");
     assert_refused(&sinter(&["bench", "--compaction_style=2"]), "compaction_style");
@@ -114,9 +114,9 @@ fn ctrl_c_ends_a_bench_with_a_summary() {
     assert_eq!((ended.status.code(), stderr.as_ref()), (Some(130), ""), "{rest:?}");
     assert!(rest.iter().any(|line| line == "STATISTICS:"), "{rest:?}");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(directory.path().join("out.json")).unwrap()).unwrap();
-    let workloads = report["workloads"].as_array().unwrap();
-    assert_eq!((report["interrupted"].as_bool(), workloads[0]["operations"].as_u64()), (Some(true), Some(1000)));
-    assert!(workloads.iter().all(|w| w["name"] != "overwrite"), "what had not begun does not begin");
+    let phases = report["phases"].as_array().unwrap();
+    assert_eq!((report["failure"].as_str(), phases[0]["operations"].as_u64()), (Some("interrupted"), Some(1000)));
+    assert!(phases.iter().all(|phase| phase["name"] != "overwrite"), "what had not begun does not begin");
     let check = sinter_in(directory.path(), &["check", "db"]);
     assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
 }

@@ -150,7 +150,7 @@ fn a_database_lives_on_zones() {
     let policy = "--store=zoned:zones.img,allocation=sla,reset=eager,collector=lifetime";
     let text = prints(at, &[&bench[..], &[policy, "--benchmarks=overwrite,readrandom", "--json=out.json"]].concat());
     let report: Value = serde_json::from_slice(&std::fs::read(at.join("out.json")).unwrap()).unwrap();
-    let (wrote, read) = (&report["workloads"][0], &report["workloads"][1]);
+    let (wrote, read) = (&report["phases"][0], &report["phases"][1]);
     assert_eq!(read["found"]["asked"].as_u64(), Some(10000));
     assert!(read["found"]["found"].as_u64() > Some(5000), "{read}");
     let zones = &wrote["zones"];

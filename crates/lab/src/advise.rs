@@ -11,7 +11,7 @@ pub mod tree;
 #[cfg(test)]
 mod tests;
 
-use crate::run::{Distribution, Limits, Medium, Pace, PhaseKind, RunSpec, SPEC_VERSION, ValueSize, Workload};
+use crate::run::{Distribution, Limits, Medium, Mix, Pace, RunSpec, SPEC_VERSION, ValueSize, Workload};
 use crate::statistics::{CONFIDENCE, Summary, summarise};
 use crate::study::Error;
 use crate::study::folder::Folder;
@@ -19,7 +19,7 @@ use crate::study::judge::Results;
 use crate::study::metric::Metric;
 use crate::study::own::{measured, settings, settled, shapes};
 use crate::study::plan::Term;
-use crate::study::settings::{puts, putter, settle};
+use crate::study::settings::{puts, settle};
 use predict::{Prediction, predict, write_amplification};
 use sinterdb::settings::Budgets;
 
@@ -98,13 +98,7 @@ pub fn advise(workload: &Workload, budgets: Budgets) -> Result<Vec<Advice>, Erro
 /// A workload of uniform updates, twice the number of keys, after a load, so slow that merges keep up: all that is known of a database's
 /// data, and the worst that its writers may do to it.
 pub fn uniform_updates(keys: u64, key_size: usize, value_size: usize, compression_ratio: f64) -> Workload {
-    let slow = |name: &str, operations, distribution| {
-        let mut phase = puts(name, operations, vec![putter("all", 1.0, None, (0.0, 1.0), distribution)]);
-        if let PhaseKind::Run { pace, .. } = &mut phase.kind {
-            *pace = Pace::Open(1.0);
-        }
-        phase
-    };
+    let slow = |name: &str, operations, distribution| puts(name, operations, vec![Mix::puts(distribution)]).at(Pace::Open(1.0));
     let phases = vec![
         slow("load", keys, Distribution::Unique),
         settle("loaded"),

@@ -1,100 +1,14 @@
-//! Results of bench runs as data, stored as versioned JSON; text is printed from them.
+//! Figures of results, as data.
 
 mod machine;
-mod text;
 mod zones;
 
-#[cfg(test)]
-mod tests;
-
 pub use machine::{Machine, Process};
-pub(crate) use text::thousands;
-pub use text::{codecs_in_short, header, print_levels, print_statistics, print_workload};
 pub use zones::Zones;
 
-use crate::bench::BenchConfig;
-use crate::target::{Counters, Figures, LevelFigures};
+use crate::system::{Figures, LevelFigures};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Version of [`Report`]; grows when a field changes its meaning or goes away.
-pub const RESULT_VERSION: u32 = 1;
-
-/// A whole bench run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// [`RESULT_VERSION`].
-    pub version: u32,
-    /// Measured program and version, such as `sinterdb 0.1.0`.
-    pub target: String,
-    /// Commit of the measured code, where known.
-    pub commit: Option<String>,
-    /// Start, unix seconds.
-    pub started_unix: u64,
-    /// Machine of the run.
-    pub machine: Machine,
-    /// Parameters of the workloads.
-    pub bench: BenchConfig,
-    /// Settings of the database, by name.
-    pub settings: BTreeMap<String, String>,
-    /// One entry per workload, in order.
-    pub workloads: Vec<WorkloadResult>,
-    /// Whether the user ended the run early.
-    pub interrupted: bool,
-    /// Failure that ended the run early.
-    pub failure: Option<String>,
-}
-
-/// Result of one workload.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkloadResult {
-    /// Name of the workload in db_bench.
-    pub name: String,
-    /// Reason why the workload did not run.
-    pub skipped: Option<String>,
-    /// Whether the user or a failure ended the workload early.
-    pub interrupted: bool,
-    /// Threads that count in `operations`.
-    pub threads: usize,
-    /// Operations of all threads.
-    pub operations: u64,
-    /// Time from the first start to the last end, seconds.
-    pub elapsed_seconds: f64,
-    /// `operations / elapsed_seconds`.
-    pub operations_per_second: f64,
-    /// Mean time of an operation as its thread saw it, microseconds.
-    pub micros_per_operation: f64,
-    /// Key and value bytes read or written.
-    pub bytes: u64,
-    /// Keys found and keys asked for.
-    pub found: Option<Found>,
-    /// Latencies; `None` if nothing was timed.
-    pub latency: Option<Latency>,
-    /// The thread that wrote meanwhile; not counted in the figures before.
-    pub background_writer: Option<BackgroundWriter>,
-    /// Bytes written during the workload, by cause (`stats`: since the database was opened).
-    pub written: Written,
-    /// Activity of the zoned store below its files during the workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zones: Option<Zones>,
-    /// Space at the end of the workload.
-    pub space: Space,
-    /// Stalls of writers during the workload.
-    pub stalls: Stalls,
-    /// Memory of the process.
-    pub memory: Memory,
-    /// CPU time of the process during the workload, all threads, seconds.
-    pub cpu_seconds: f64,
-    /// The levels at the end of the workload.
-    pub levels: Vec<LevelResult>,
-    /// Codecs that the engine had chosen by the end of the workload, and why, in its own words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chosen_codecs: Option<String>,
-    /// Named counters and distributions since the database was opened.
-    #[serde(flatten)]
-    pub counters: Counters,
-}
 
 /// Hits of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,15 +73,6 @@ impl Latency {
             buckets: buckets.filter(|(_, count)| *count > 0).collect(),
         }
     }
-}
-
-/// Figures of the writer beside the readers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct BackgroundWriter {
-    /// Writes.
-    pub operations: u64,
-    /// Writes per second of the writer's own time.
-    pub operations_per_second: f64,
 }
 
 /// Causes that are reported and are no part of write amplification (log, flushes, compactions and blobs over the user's bytes), because not
@@ -318,5 +223,37 @@ impl LevelResult {
     pub fn list(figures: &[LevelFigures]) -> Vec<LevelResult> {
         let numbered = figures.iter().enumerate();
         numbered.map(|(level, f)| LevelResult { level, runs: f.runs, files: f.files, bytes: f.bytes }).collect()
+    }
+}
+
+/// Shortens an engine's report of chosen codecs (`level 6: zstd since ..`) to `L0 none, L6 zstd`, without the reasons.
+pub fn codecs_in_short(chosen: &str) -> String {
+    let level = |line: &str| {
+        let (level, rest) = line.strip_prefix("level ")?.split_once(": ")?;
+        Some(format!("L{level} {}", rest.split_whitespace().next()?))
+    };
+    chosen.lines().filter_map(level).collect::<Vec<_>>().join(", ")
+}
+
+/// Formats a number with commas.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_easily() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -14,12 +14,12 @@ mod verdict;
 pub use named::{NAMED, named};
 pub use options::is_table_option;
 pub(crate) use options::without_lines;
-pub use record::{Confinement, Killed, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
+pub use record::{BackgroundWriter, Confinement, Killed, PROCESS, Phase as PhaseRecord, RECORD_VERSION, RunRecord, Second, Source};
 pub(crate) use served::template;
 pub use served::{REDIS, SERVERS};
 pub use spec::{
-    Distribution, EngineSpec, FamilySpec, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec, SPEC_VERSION,
-    ServerSpec, TierSpec, ValueSize, Workload, Writer, ZonesSpec,
+    Calls, Distribution, EngineSpec, FamilySpec, InPlace, Limits, Medium, MediumModel, Mix, Order, Pace, Phase, PhaseKind, RunSpec,
+    SPEC_VERSION, ServerSpec, TierSpec, ValueSize, Workload, Writer, ZonesSpec,
 };
 pub(crate) use template::{Argument, Command, Effect, Template, member};
 pub use validate::{OPERATIONS, ZONE_BLOCK};

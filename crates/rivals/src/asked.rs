@@ -3,7 +3,7 @@
 //! were asked for.
 
 use sinter_lab::run::EngineSpec;
-use sinter_lab::target::Outcome;
+use sinter_lab::system::Outcome;
 use sinterdb::settings::{DbSettings, FamilySettings, OptionEntry};
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! fjall as a target. It keeps no account of bytes, so they come from the process (`wchar`), nor of stalls: 0 here stands for "not known".
+//! fjall as a system. It keeps no account of bytes, so they come from the process (`wchar`), nor of stalls: 0 here stands for "not known".
 //!
 //! What the laboratory needs and fjall does not promise to keep is behind methods that its documentation hides: sizes of memtables and
 //! cache, a flush, a compaction, the shape of the tree.
@@ -13,7 +13,7 @@ use crate::locked_version;
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
-use sinter_lab::target::{Counters, Figures, LevelFigures, Outcome, Session, Target};
+use sinter_lab::system::{Counters, Figures, LevelFigures, Outcome, Session, System};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
@@ -39,9 +39,9 @@ const LONGEST_NAME: usize = 255;
 pub struct Fjall;
 
 impl Engine for Fjall {
-    type Target = FjallTarget;
+    type System = FjallSystem;
 
-    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<FjallTarget>> {
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<FjallSystem>> {
         let asked = Asked::read(spec)?;
         let database = options::database(&asked, spec.wal, directory).open()?;
         let mut keyspaces = Vec::new();
@@ -52,7 +52,7 @@ impl Engine for Fjall {
             keyspaces.push(database.keyspace(name, || options::keyspace(settings, spec.wal))?);
         }
         Ok(Opened {
-            target: FjallTarget { keyspaces, database },
+            system: FjallSystem { keyspaces, database },
             version: format!("fjall {}", locked_version("fjall")),
             ignored_settings: [options::ignored(&asked, spec.wal), of_sinter_alone(spec)].concat(),
             compression: BTreeMap::new(),
@@ -62,12 +62,12 @@ impl Engine for Fjall {
 }
 
 /// An open fjall.
-pub struct FjallTarget {
+pub struct FjallSystem {
     keyspaces: Vec<Keyspace>,
     database: Database,
 }
 
-impl FjallTarget {
+impl FjallSystem {
     /// A worker that failed has poisoned the database; so has a failed write to the journal.
     fn check(&self) -> Outcome<()> {
         Ok(self.database.persist(PersistMode::Buffer)?)
@@ -111,7 +111,7 @@ impl FjallTarget {
     }
 }
 
-impl Target for FjallTarget {
+impl System for FjallSystem {
     type Session<'a> = FjallSession<'a>;
 
     fn session(&self, sync: bool) -> FjallSession<'_> {

@@ -1,4 +1,4 @@
-//! RocksDB as a target, by the crate `rocksdb`. The account of bytes is RocksDB's own:
+//! RocksDB as a system, by the crate `rocksdb`. The account of bytes is RocksDB's own:
 //!
 //! * `wal`: `rocksdb.wal.bytes`, the payload of log records. Their frames (7 bytes each, more where a record is cut at a block of 32 KiB)
 //!   are not in it.
@@ -22,7 +22,7 @@ use rocksdb::{
 };
 use sinter_lab::drive::{Engine, Opened};
 use sinter_lab::run::{EngineSpec, Source};
-use sinter_lab::target::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, Outcome, Target};
+use sinter_lab::system::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, Outcome, System};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ use std::sync::Arc;
 pub struct Rocks;
 
 impl Engine for Rocks {
-    type Target = RocksTarget;
+    type System = RocksSystem;
 
-    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<RocksTarget>> {
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<RocksSystem>> {
         let asked = Asked::read(spec)?;
         // RocksDB recommends the clock cache over its default, the LRU cache (include/rocksdb/cache.h); 0: its table grows as needed.
         // A budget of memory is one cache that memtables are charged to.
@@ -62,7 +62,7 @@ impl Engine for Rocks {
         let compression = families.iter().map(|name| (name.clone(), kept.compression(name))).collect();
         Ok(Opened {
             compression,
-            target: RocksTarget { db, options: chosen.database, families, cache, events, disable_wal: !spec.wal },
+            system: RocksSystem { db, options: chosen.database, families, cache, events, disable_wal: !spec.wal },
             version: format!("rocksdb {version}"),
             ignored_settings: chosen.ignored,
             source: Source::Engine,
@@ -71,7 +71,7 @@ impl Engine for Rocks {
 }
 
 /// An open RocksDB. Fields are dropped in order: the database goes first.
-pub struct RocksTarget {
+pub struct RocksSystem {
     db: DB,
     /// Holds the statistics.
     options: Options,
@@ -81,7 +81,7 @@ pub struct RocksTarget {
     disable_wal: bool,
 }
 
-impl RocksTarget {
+impl RocksSystem {
     fn handles(&self) -> Vec<&ColumnFamily> {
         self.families.iter().filter_map(|name| self.db.cf_handle(name)).collect()
     }
@@ -124,7 +124,7 @@ fn index_bytes_in(text: &str) -> u64 {
     behind.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-impl Target for RocksTarget {
+impl System for RocksSystem {
     type Session<'a> = RocksSession<'a>;
 
     fn session(&self, sync: bool) -> RocksSession<'_> {

@@ -5,7 +5,7 @@ use crate::rocks_db::Rocks;
 use crate::rocks_db::options::{Kept, kept};
 use sinter_lab::drive::Engine;
 use sinter_lab::run::{EngineSpec, FamilySpec, TierSpec};
-use sinter_lab::target::{Outcome, Scan, Session, Target};
+use sinter_lab::system::{Outcome, Scan, Session, System};
 use sinter_lab::workload::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -154,28 +154,28 @@ impl<S: Session> Walk<S> {
 fn walk<E: Engine>(engine: &E, spec: &EngineSpec, sync: bool, steps: u64) {
     let directory = tempfile::tempdir().unwrap();
     let opened = engine.open(spec, directory.path()).unwrap();
-    let target = opened.target;
-    let mut walk = Walk { session: target.session(sync), maps: [Map::new(), Map::new()], random: Xoshiro256PlusPlus::new(7) };
+    let system = opened.system;
+    let mut walk = Walk { session: system.session(sync), maps: [Map::new(), Map::new()], random: Xoshiro256PlusPlus::new(7) };
     for step in 0..steps {
         walk.step().unwrap_or_else(|failure| panic!("step {step}: {failure}"));
         match step * 10 / steps {
-            2 if step * 10 % steps == 0 => target.flush().unwrap(),
-            5 if step * 10 % steps == 0 => target.compact().unwrap(),
-            7 if step * 10 % steps == 0 => target.wait_for_compactions().unwrap(),
+            2 if step * 10 % steps == 0 => system.flush().unwrap(),
+            5 if step * 10 % steps == 0 => system.compact().unwrap(),
+            7 if step * 10 % steps == 0 => system.wait_for_compactions().unwrap(),
             _ => {}
         }
     }
-    target.flush().unwrap();
-    target.wait_for_compactions().unwrap();
+    system.flush().unwrap();
+    system.wait_for_compactions().unwrap();
     walk.compare_all().unwrap();
-    let figures = target.figures().unwrap();
+    let figures = system.figures().unwrap();
     assert!(figures.live_table_bytes > 0, "{figures:?}");
-    let levels: Vec<_> = (0..2).flat_map(|family| target.levels(family).unwrap()).collect();
+    let levels: Vec<_> = (0..2).flat_map(|family| system.levels(family).unwrap()).collect();
     assert!(levels.iter().all(|level| (level.files > 0) == (level.bytes > 0) && level.runs <= level.files), "{levels:?}");
     assert_eq!(levels.iter().map(|level| level.bytes).sum::<u64>(), figures.live_table_bytes);
-    assert!(!target.counters().unwrap().tickers.is_empty());
+    assert!(!system.counters().unwrap().tickers.is_empty());
     drop(walk);
-    target.close().unwrap();
+    system.close().unwrap();
 }
 
 #[test]
@@ -209,15 +209,15 @@ fn a_write_reaches_the_kernel_before_it_is_acknowledged() {
     };
     let (rocks, fjall) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let opened = Rocks.open(&spec(&[], &[("default", &[])]), rocks.path()).unwrap();
-    opened.target.session(false).put(b"key", b"needle").unwrap();
+    opened.system.session(false).put(b"key", b"needle").unwrap();
     assert!(written(rocks.path(), "log"));
     let opened = Fjall.open(&spec(&[], &[("default", &[])]), fjall.path()).unwrap();
-    opened.target.session(false).put(b"key", b"needle").unwrap();
+    opened.system.session(false).put(b"key", b"needle").unwrap();
     assert!(written(fjall.path(), "jnl"));
     let unlogged = EngineSpec { wal: false, ..spec(&[], &[("default", &[])]) };
     let fjall = tempfile::tempdir().unwrap();
     let opened = Fjall.open(&unlogged, fjall.path()).unwrap();
-    opened.target.session(false).put(b"key", b"needle").unwrap();
+    opened.system.session(false).put(b"key", b"needle").unwrap();
     assert!(!written(fjall.path(), "jnl"), "without a log no write waits for one");
 }
 
@@ -292,15 +292,15 @@ fn rocksdb_reads_through_the_cache() {
     let directory = tempfile::tempdir().unwrap();
     let family: &[(&str, &str)] = &[("block_cache", "1048576"), ("block_restart_interval", "8")];
     let opened = Rocks.open(&spec(&[], &[("default", family), ("second", family)]), directory.path()).unwrap();
-    let (target, keys) = (opened.target, 20_000_u32);
-    let mut session = target.session(false);
-    let cached = || target.figures().unwrap().cache_bytes;
+    let (system, keys) = (opened.system, 20_000_u32);
+    let mut session = system.session(false);
+    let cached = || system.figures().unwrap().cache_bytes;
     for family in 0..2 {
         session.choose(family);
         for key in 0..keys {
             session.put(&key.to_be_bytes(), &[7; 100]).unwrap();
         }
-        target.flush().unwrap();
+        system.flush().unwrap();
         let before = cached();
         let mut out = Vec::new();
         for key in (0..keys).step_by(100) {
@@ -319,9 +319,9 @@ fn rocksdb_charges_memtables_to_the_budget() {
     let opened = Rocks.open(&spec(database, &[("default", &[("write_buffer_size", "4194304")])]), directory.path()).unwrap();
     let ignored = &opened.ignored_settings;
     assert!(matches!(&ignored[..], [line] if line.starts_with("[DBOptions] compressed_cache = 0.25: ")), "{ignored:?}");
-    let cached = || opened.target.figures().unwrap().cache_bytes;
+    let cached = || opened.system.figures().unwrap().cache_bytes;
     let before = cached();
-    let mut session = opened.target.session(false);
+    let mut session = opened.system.session(false);
     (0..2000u64).for_each(|key| session.put(&key.to_be_bytes(), &[7; 1000]).unwrap());
     assert!(cached() >= before + (1 << 20), "{before} to {}", cached());
 }
@@ -433,9 +433,9 @@ fn rocksdb_keeps_young_data_off_the_last_level() {
         assert_eq!(opened.ignored_settings, [""; 0]);
         let kept = kept(directory.path()).unwrap();
         assert_lines(&kept, "CFOptions \"default\"", &[&format!("preclude_last_level_data_seconds={age}"), "last_level_temperature=kCold"]);
-        fill(&opened.target, 2);
-        opened.target.compact().unwrap();
-        opened.target.levels(0).unwrap().get(2).map_or(0, |level| level.files)
+        fill(&opened.system, 2);
+        opened.system.compact().unwrap();
+        opened.system.levels(0).unwrap().get(2).map_or(0, |level| level.files)
     };
     assert_eq!(last_level("1000000"), 0);
     assert!(last_level("0") > 0);
@@ -454,24 +454,24 @@ fn rocksdb_names_settings_in_the_wrong_section() {
     assert!(expected.iter().all(|start| ignored.iter().any(|line| line.starts_with(start))), "{ignored:?}");
 }
 
-fn written<T: Target>(target: &T) -> u64 {
-    target.figures().unwrap().written.iter().map(|(_, bytes)| bytes).sum()
+fn written<T: System>(system: &T) -> u64 {
+    system.figures().unwrap().written.iter().map(|(_, bytes)| bytes).sum()
 }
 
 #[test]
 fn rocksdb_compacts_what_is_on_the_last_level_too() {
     let directory = tempfile::tempdir().unwrap();
-    let target = Rocks.open(&small(), directory.path()).unwrap().target;
-    fill(&target, 1);
-    target.compact().unwrap();
-    let (before, live) = (written(&target), target.figures().unwrap().live_table_bytes);
-    target.compact().unwrap();
-    assert!(written(&target) - before > live / 2, "{live} bytes are rewritten");
+    let system = Rocks.open(&small(), directory.path()).unwrap().system;
+    fill(&system, 1);
+    system.compact().unwrap();
+    let (before, live) = (written(&system), system.figures().unwrap().live_table_bytes);
+    system.compact().unwrap();
+    assert!(written(&system) - before > live / 2, "{live} bytes are rewritten");
 }
 
 /// Writes the same keys to the first family, a number of times.
-fn fill<T: Target>(target: &T, times: u8) {
-    let mut session = target.session(false);
+fn fill<T: System>(system: &T, times: u8) {
+    let mut session = system.session(false);
     let mut random = Xoshiro256PlusPlus::new(5);
     for time in 0..times {
         for key in 0..10_000_u32 {
@@ -491,20 +491,20 @@ fn table_directories(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn fjall_has_removed_what_compactions_replaced() {
     let directory = tempfile::tempdir().unwrap();
-    let target = Fjall.open(&small(), directory.path()).unwrap().target;
-    fill(&target, 3);
+    let system = Fjall.open(&small(), directory.path()).unwrap().system;
+    fill(&system, 3);
     let assert_nothing_else = || {
         let there = table_directories(directory.path()).into_iter().flat_map(|path| std::fs::read_dir(path).unwrap()).count();
-        let live: usize = (0..2).flat_map(|family| target.levels(family).unwrap()).map(|level| level.files).sum();
+        let live: usize = (0..2).flat_map(|family| system.levels(family).unwrap()).map(|level| level.files).sum();
         assert_eq!(there, live, "tables");
     };
-    target.flush().unwrap();
-    target.wait_for_compactions().unwrap();
+    system.flush().unwrap();
+    system.wait_for_compactions().unwrap();
     assert_nothing_else();
-    target.compact().unwrap();
+    system.compact().unwrap();
     assert_nothing_else();
     let mut out = Vec::new();
-    assert!(target.session(false).get(&7_u32.to_be_bytes(), &mut out).unwrap());
+    assert!(system.session(false).get(&7_u32.to_be_bytes(), &mut out).unwrap());
 }
 
 /// Flushes fail as on a full disk, and writers must not wait for them for ever.
@@ -512,20 +512,20 @@ fn fjall_has_removed_what_compactions_replaced() {
 #[expect(clippy::disallowed_methods, reason = "a scope would wait for ever for a writer that does")]
 fn fjall_whose_workers_failed_fails() {
     let directory = tempfile::tempdir().unwrap();
-    let target = Arc::new(Fjall.open(&small(), directory.path()).unwrap().target);
+    let system = Arc::new(Fjall.open(&small(), directory.path()).unwrap().system);
     for path in table_directories(directory.path()) {
         std::fs::remove_dir_all(path).unwrap();
     }
     let writer = thread::spawn({
-        let target = Arc::clone(&target);
+        let system = Arc::clone(&system);
         move || {
-            let mut session = target.session(false);
+            let mut session = system.session(false);
             (0..u32::MAX).find_map(|key| session.put(&key.to_be_bytes(), &[1; 1000]).err()).map(|failure| failure.to_string())
         }
     });
     let mut told = None;
     for _ in 0..6000 {
-        told = told.or(target.figures().err());
+        told = told.or(system.figures().err());
         if writer.is_finished() {
             break;
         }
@@ -533,14 +533,14 @@ fn fjall_whose_workers_failed_fails() {
     }
     assert!(writer.is_finished(), "it waits for ever; figures say {told:?}");
     assert!(writer.join().unwrap().is_some());
-    assert!(target.flush().is_err());
+    assert!(system.flush().is_err());
 }
 
 #[test]
 fn fjalls_journal_is_not_compressed() {
     let directory = tempfile::tempdir().unwrap();
-    let target = Fjall.open(&spec(&[], &[("default", &[])]), directory.path()).unwrap().target;
-    target.session(false).put(b"key", &b"needle".repeat(1000)).unwrap();
+    let system = Fjall.open(&spec(&[], &[("default", &[])]), directory.path()).unwrap().system;
+    system.session(false).put(b"key", &b"needle".repeat(1000)).unwrap();
     let journal = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
     let journal = journal.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).collect::<Vec<_>>();
     let text = std::fs::read(&journal[0]).unwrap();

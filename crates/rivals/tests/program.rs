@@ -3,7 +3,7 @@
 
 use sinter_lab::report;
 use sinter_lab::run::{
-    Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, Source,
+    Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, Source,
     ValueSize, Workload,
 };
 use sinter_lab::study::catalogue;
@@ -24,22 +24,10 @@ fn run_phase(name: &str, distribution: Distribution, operations: &[(&str, f64)],
         name: name.into(),
         weight,
         family: Some(family.into()),
-        range: (0.0, 1.0),
-        distribution,
-        operations: operations.iter().map(|(name, weight)| ((*name).into(), *weight)).collect(),
         scan_length: 50,
+        ..Mix::all(distribution, operations.iter().copied())
     };
-    let mixes = vec![mix("much", "default", 0.7), mix("little", "second", 0.3)];
-    let kind = PhaseKind::Run {
-        mixes,
-        operations: Some(count),
-        seconds: None,
-        threads: 1,
-        pace: Pace::Closed,
-        warm_up_seconds: 0.0,
-        writer: None,
-    };
-    Phase { name: name.into(), kind }
+    Phase::requests(name, vec![mix("much", "default", 0.7), mix("little", "second", 0.3)], count, 1)
 }
 
 fn spec(engine: &str, directory: &Path, extra: &[(&str, &str)]) -> RunSpec {
@@ -49,13 +37,13 @@ fn spec(engine: &str, directory: &Path, extra: &[(&str, &str)]) -> RunSpec {
     let everything =
         [("get", 3.0), ("get_missing", 1.0), ("put", 3.0), ("insert", 1.0), ("delete", 1.0), ("read_modify_write", 1.0), ("scan", 0.5)];
     let phases = vec![
-        Phase { name: "load".into(), kind: PhaseKind::Load { order: Order::Random, threads: 1 } },
+        Phase::load("load", Order::Random, 1),
         run_phase("mix", Distribution::Zipf(0.8), &everything, 15_000),
-        Phase { name: "settle".into(), kind: PhaseKind::Settle },
+        Phase::new("settle", PhaseKind::Settle),
         // Every key of either family is asked for: the same hits and bytes are the same content.
         run_phase("look", Distribution::Unique, &[("get", 1.0)], 4 * KEYS),
         run_phase("walk", Distribution::Sequential, &[("scan", 1.0)], 1000),
-        Phase { name: "compact".into(), kind: PhaseKind::Compact },
+        Phase::new("compact", PhaseKind::Compact),
         run_phase("look again", Distribution::Unique, &[("get", 1.0)], 4 * KEYS),
     ];
     RunSpec {

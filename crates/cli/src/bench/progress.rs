@@ -1,45 +1,34 @@
-//! A progress line on a terminal, drawn four times a second by a thread that reads the workers' counters; nothing elsewhere.
+//! A progress line on a terminal, drawn once a second; nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sinter_lab::bench::Progress;
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The line, shared by the thread that draws it and the one that prints results.
 pub struct Line {
     bar: ProgressBar,
-    ended: AtomicBool,
 }
 
 impl Line {
     /// A line on stderr, if that is a terminal.
     pub fn new() -> Self {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        Line { bar, ended: AtomicBool::new(false) }
+        if let Ok(style) = ProgressStyle::with_template("{msg:13} {bar:30} {human_pos}/{human_len} {per_sec} eta {eta}") {
+            bar.set_style(style);
+        }
+        Line { bar }
     }
 
-    /// Draws until [`Line::end`]. Returns at once if stderr is no terminal.
-    pub fn draw(&self, progress: &Progress) {
-        let known = ProgressStyle::with_template("{msg:13} {bar:30} {human_pos}/{human_len} {per_sec} eta {eta}");
-        let unknown = ProgressStyle::with_template("{msg:13} {spinner} {human_pos} {per_sec}");
-        let (Ok(known), Ok(unknown)) = (known, unknown) else { return };
-        let mut shown = "";
-        while !self.bar.is_hidden() && !self.ended.load(Ordering::Relaxed) {
-            let (name, done, total) = progress.now();
-            if name != shown {
-                shown = name;
-                self.bar.reset();
-                self.bar.set_style(if total > 0 { known.clone() } else { unknown.clone() });
-                self.bar.set_message(name);
-            }
-            if total > 0 {
-                self.bar.set_length(total);
-            }
-            self.bar.set_position(done);
-            std::thread::park_timeout(Duration::from_millis(250));
+    /// Draws the progress of a phase.
+    pub fn show(&self, phase: &str, done: u64, total: u64) {
+        if self.bar.is_hidden() {
+            return;
         }
-        self.bar.finish_and_clear();
+        if self.bar.message() != phase {
+            self.bar.reset();
+            self.bar.set_message(phase.to_string());
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(done);
     }
 
     /// Runs `print` while the line is hidden.
@@ -47,8 +36,8 @@ impl Line {
         self.bar.suspend(print)
     }
 
-    /// Ends the drawing.
+    /// Removes the line.
     pub fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+        self.bar.finish_and_clear();
     }
 }

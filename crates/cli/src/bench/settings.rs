@@ -363,10 +363,9 @@ fn short_name(name: &str) -> String {
     short.to_string()
 }
 
-/// The effective settings by name, for results.
-pub fn listing(database: &DbSettings, family: &FamilySettings) -> std::collections::BTreeMap<String, String> {
-    let text = database.to_toml() + &family.to_toml();
-    let pairs = text.lines().filter_map(|line| line.split_once(" = "));
+/// Settings in TOML as pairs of name and value. (A value with `#` cannot stand in a spec, where it would begin a comment.)
+pub fn listing(toml: &str) -> BTreeMap<String, String> {
+    let pairs = toml.lines().filter(|line| !line.contains('#')).filter_map(|line| line.split_once(" = "));
     pairs.map(|(name, value)| (name.to_string(), value.trim_matches('"').to_string())).collect()
 }
 

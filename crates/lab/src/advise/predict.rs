@@ -63,11 +63,13 @@ fn shrink(spec: &RunSpec) -> Result<u64, String> {
     for phase in &spec.workload.phases {
         writes = writes.saturating_add(match &phase.kind {
             PhaseKind::Load { .. } => spec.workload.keys,
-            PhaseKind::Settle | PhaseKind::Compact => 0,
-            PhaseKind::Run { operations: Some(operations), .. } => *operations,
+            PhaseKind::Run { operations: Some(operations), calls, .. } if calls.is_default() => *operations,
+            PhaseKind::Run { operations: Some(_), .. } => return Err(format!("phase {:?} has calls, which are not predicted", phase.name)),
             PhaseKind::Run { .. } => return Err(format!("phase {:?} is ended by seconds: how much it writes is not known", phase.name)),
             PhaseKind::Replay { .. } => return Err(format!("phase {:?} is a replay, which is not predicted", phase.name)),
             PhaseKind::Change { .. } => return Err(format!("phase {:?} changes settings, which is not predicted", phase.name)),
+            PhaseKind::Empty => return Err(format!("phase {:?} empties the database, which is not predicted", phase.name)),
+            _ => 0,
         });
     }
     let entry = (spec.workload.key_size + mean_value(spec)) as u64 + MEMTABLE_ENTRY;
@@ -157,10 +159,8 @@ impl Model<'_> {
     fn requests(&mut self, index: usize, kind: &PhaseKind) -> Result<(), String> {
         let spec = self.spec;
         let Some(plan) = Plan::of(kind, &self.workload, &spec.engine, spec.seed, index, self.first_insert) else { return Ok(()) };
-        let (operations, waits) = match kind {
-            PhaseKind::Run { operations, pace, .. } => (operations.unwrap_or(0) / self.shrink, matches!(pace, Pace::Open(_))),
-            _ => (self.workload.keys, false),
-        };
+        let waits = matches!(plan.length.pace, Pace::Open(_));
+        let operations = if let PhaseKind::Load { .. } = kind { plan.length.count } else { plan.length.count / self.shrink };
         let threads = plan.threads();
         let mut streams: Vec<_> = (0..threads).map(|thread| plan.requests(thread)).collect();
         for i in 0..operations {

@@ -122,16 +122,9 @@ fn stored_measurements_stand_beside_predictions() {
     let shapes = [("a leveled", Shape::Leveled { base: 4, fan_out: 10 }), ("b universal", Shape::Universal { trigger: 4 })];
     study.hypotheses.clear();
     study.cells = shapes
-        .map(|(name, shape)| Cell {
-            name: name.to_string(),
-            factors: BTreeMap::new(),
-            settings: settings(&workload, shape, MEMTABLE),
-            workload: workload.clone(),
-            measures: BTreeMap::from([("update".to_string(), measured(&workload))]),
-            limits: Limits::default(),
-            engines: Vec::new(),
-            may_fill: false,
-            more: 0,
+        .map(|(name, shape)| {
+            let cell = Cell::new(name, &[], settings(&workload, shape, MEMTABLE), workload.clone());
+            Cell { measures: BTreeMap::from([("update".to_string(), measured(&workload))]), ..cell }
         })
         .to_vec();
     let folder = Folder::create(&directory.path().join("results"), &study).unwrap();

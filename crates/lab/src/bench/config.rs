@@ -1,9 +1,7 @@
 //! Parameters of a bench run; the names are db_bench's flags.
 
-use serde::{Deserialize, Serialize};
-
 /// Parameters of the workloads. The settings of the database are not here.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BenchConfig {
     /// Key numbers run from 0 to `num`; also the operations per thread where nothing else says so.
     pub num: u64,
@@ -76,6 +74,8 @@ impl Default for BenchConfig {
 const MAX_THREADS: usize = 1024;
 /// Largest value: the engine's limits lie below 4 GiB.
 const MAX_VALUE: usize = 1 << 30;
+/// Longest key; those of `readmissing` are longer by one.
+const MAX_KEY: usize = 65_534;
 
 impl BenchConfig {
     /// Checks the parameters. Returns all complaints; empty if there are none.
@@ -84,12 +84,13 @@ impl BenchConfig {
         let share = |x: f64| (0.0..=1.0).contains(&x);
         let checks = [
             (self.num >= 1, "num must be at least 1".to_string()),
-            ((1..=65_536).contains(&self.key_size), format!("key_size must be 1 to 65536, not {}", self.key_size)),
+            ((1..=MAX_KEY).contains(&self.key_size), format!("key_size must be 1 to {MAX_KEY}, not {}", self.key_size)),
             (self.num <= room, format!("keys of {} bytes have room for {room} numbers, num is {}", self.key_size, self.num)),
             (self.value_size <= MAX_VALUE, format!("value_size must be at most {MAX_VALUE}, not {}", self.value_size)),
             (share(self.compression_ratio), format!("compression_ratio must be 0 to 1, not {}", self.compression_ratio)),
             ((1..=MAX_THREADS).contains(&self.threads), format!("threads must be 1 to {MAX_THREADS}, not {}", self.threads)),
             ((1..=1 << 20).contains(&self.batch_size), format!("batch_size must be 1 to 1048576, not {}", self.batch_size)),
+            (self.duration <= 1_000_000_000, format!("duration must be at most 1000000000, not {}", self.duration)),
             (self.readwritepercent <= 100, format!("readwritepercent must be 0 to 100, not {}", self.readwritepercent)),
             ((0.0..=100.0).contains(&self.zipf_alpha), format!("zipf_alpha must be 0 to 100, not {}", self.zipf_alpha)),
             (

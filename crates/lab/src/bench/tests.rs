@@ -1,29 +1,60 @@
 use super::*;
-use crate::result::WorkloadResult;
-use crate::target::model::{Model, ModelOpener};
+use crate::drive::{Failed, Interrupted, Opened};
+use crate::run::Source;
+use crate::system::model::{Model, ModelOpener, ModelSystem};
+use crate::system::{FLUSHES, INDEX_BYTES, SinterOpener, SinterSystem};
+use sinterdb::DEFAULT_FAMILY;
+use sinterdb::settings::{DbSettings, FamilySettings};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+impl Engine for ModelOpener {
+    type System = ModelSystem;
+
+    fn open(&self, spec: &EngineSpec, _: &Path) -> Outcome<Opened<ModelSystem>> {
+        let system = self.open(spec.in_place == Some(InPlace::New));
+        let (version, compression) = ("model 1".to_string(), BTreeMap::new());
+        Ok(Opened { system, version, ignored_settings: Vec::new(), compression, source: Source::Engine })
+    }
+}
 
 fn config() -> BenchConfig {
     BenchConfig { num: 1000, ..BenchConfig::default() }
 }
 
-fn run_on(opener: &ModelOpener, config: &BenchConfig, workloads: &str) -> (Vec<WorkloadResult>, Result<(), Failed>) {
+/// The run of a list of workloads.
+fn bench(config: &BenchConfig, workloads: &str) -> Bench {
     assert_eq!(config.validate(), Vec::<String>::new());
-    let (stop, progress) = (AtomicBool::new(false), Progress::new(config.threads));
-    let bench = Bench { config, opener, stop: &stop, progress: &progress };
-    let mut results = Vec::new();
-    let outcome = bench.run(&parse_workloads(workloads).unwrap(), |result| {
-        results.push(result.clone());
-        Ok(())
-    });
-    (results, outcome)
+    let families = vec![crate::run::FamilySpec { name: DEFAULT_FAMILY.into(), settings: BTreeMap::new() }];
+    let engine = EngineSpec { name: "sinter".into(), families, wal: true, ..EngineSpec::default() };
+    let bench = Bench::new(config, &parse_workloads(workloads).unwrap(), engine, "/tmp".into());
+    assert_eq!(bench.spec.validate(), Vec::<String>::new());
+    bench
 }
 
-fn run(config: &BenchConfig, workloads: &str) -> (Vec<WorkloadResult>, ModelOpener) {
+/// Results of workloads by name, without the skipped ones, and the failure.
+fn run_on<E: Engine>(engine: &E, config: &BenchConfig, workloads: &str) -> (Vec<PhaseRecord>, Option<Failed>) {
+    let mut results = Vec::new();
+    let (record, failed) = bench(config, workloads).run(engine, &AtomicBool::new(false), &|_, _, _| {}, |_, result| {
+        results.extend(result.cloned());
+        Ok(())
+    });
+    assert_eq!(record.failure.is_some(), failed.is_some());
+    (results, failed)
+}
+
+fn run(config: &BenchConfig, workloads: &str) -> (Vec<PhaseRecord>, ModelOpener) {
     let opener = ModelOpener::default();
-    let (results, outcome) = run_on(&opener, config, workloads);
-    outcome.unwrap();
+    let (results, failed) = run_on(&opener, config, workloads);
+    assert!(failed.is_none(), "{failed:?}");
     (results, opener)
+}
+
+/// Threads of the first phase.
+fn threads(config: &BenchConfig, workload: &str) -> usize {
+    let PhaseKind::Run { threads, .. } = bench(config, workload).spec.workload.phases[0].kind else { panic!() };
+    threads
 }
 
 fn keys(model: &Model) -> Vec<u64> {
@@ -35,7 +66,7 @@ fn fillseq_writes_every_key_once() {
     let (results, opener) = run(&config(), "fillseq");
     assert_eq!(keys(&opener.0), (0..1000).collect::<Vec<_>>());
     let result = &results[0];
-    assert_eq!((result.operations, result.bytes, result.threads), (1000, 116_000, 1));
+    assert_eq!((result.operations, result.bytes), (1000, 116_000));
     assert_eq!(result.space.live_keys, Some(1000));
     assert_eq!(result.latency.as_ref().map(|l| l.count), Some(1000));
     assert_eq!(result.latency.as_ref().map(|l| l.buckets.iter().map(|b| b.1).sum()), Some(1000));
@@ -49,7 +80,7 @@ fn fillseq_writes_every_key_once() {
 fn filluniquerandom_writes_every_key_once_in_another_order() {
     let (results, opener) = run(&BenchConfig { threads: 4, ..config() }, "filluniquerandom");
     assert_eq!(keys(&opener.0).len(), 1000);
-    assert_eq!((results[0].threads, results[0].operations), (1, 1000));
+    assert_eq!((threads(&BenchConfig { threads: 4, ..config() }, "filluniquerandom"), results[0].operations), (1, 1000));
 }
 
 #[test]
@@ -67,19 +98,14 @@ fn live_keys_are_counted_without_being_watched() {
             for zipf_alpha in [0.0, 1.1] {
                 let opener = ModelOpener::default();
                 let config = BenchConfig { threads, batch_size, zipf_alpha, deletes: Some(300), ..config() };
-                let (stop, progress) = (AtomicBool::new(false), Progress::new(threads));
-                let bench = Bench { config: &config, opener: &opener, stop: &stop, progress: &progress };
-                let outcome = bench.run(&parse_workloads(names).unwrap(), |result| {
-                    let there = opener.0.read().len() as u64;
-                    assert_eq!(
-                        result.space.live_keys,
-                        Some(there),
-                        "{} threads {threads} batch {batch_size} zipf {zipf_alpha}",
-                        result.name
-                    );
+                let check = |_: Workload, result: Option<&PhaseRecord>| {
+                    let (there, result) = (opener.0.read().len() as u64, result.unwrap());
+                    let name = &result.name;
+                    assert_eq!(result.space.live_keys, Some(there), "{name} threads {threads} batch {batch_size} zipf {zipf_alpha}");
                     Ok(())
-                });
-                outcome.unwrap();
+                };
+                let (_, failed) = bench(&config, names).run(&opener, &AtomicBool::new(false), &|_, _, _| {}, check);
+                assert!(failed.is_none(), "{failed:?}");
             }
         }
     }
@@ -94,13 +120,32 @@ fn loads_begin_with_nothing() {
 #[test]
 fn an_existing_database_is_kept_and_loads_are_skipped() {
     let opener = ModelOpener::default();
-    run_on(&opener, &config(), "fillseq").1.unwrap();
-    let (results, outcome) = run_on(&opener, &BenchConfig { use_existing_db: true, ..config() }, "fillrandom,readrandom");
-    outcome.unwrap();
-    assert!(results[0].skipped.is_some());
-    assert_eq!(results[1].found.unwrap().found, 1000);
-    assert_eq!(results[1].space.live_keys, None);
-    assert_eq!(results[1].space.space_amplification, None);
+    assert!(run_on(&opener, &config(), "fillseq").1.is_none());
+    let kept = BenchConfig { use_existing_db: true, ..config() };
+    let mut printed = Vec::new();
+    let (record, failed) =
+        bench(&kept, "fillrandom,readrandom,fillseq").run(&opener, &AtomicBool::new(false), &|_, _, _| {}, |workload, result| {
+            Ok(print_workload(workload, result, false, &mut printed)?)
+        });
+    assert!(failed.is_none(), "{failed:?}");
+    let found = record.phases[0].found.unwrap();
+    assert_eq!((record.phases.len(), found.found), (1, 1000));
+    assert_eq!((record.phases[0].space.live_keys, record.phases[0].space.space_amplification), (None, None));
+    let text = String::from_utf8(printed).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert!(lines[0].starts_with("fillrandom   : skipped (") && lines[1].starts_with("readrandom   : "), "{text}");
+    assert!(lines[2].starts_with("fillseq      : skipped ("), "{text}");
+    assert!(run_on(&opener, &kept, "fillrandom").0.is_empty(), "nothing but skipped workloads");
+}
+
+/// Reading an existing database does not repeat the order in which it was filled.
+#[test]
+fn workloads_of_two_runs_draw_differently() {
+    let salts = |workload: &str| match &bench(&config(), workload).spec.workload.phases[0].kind {
+        PhaseKind::Run { calls, .. } => calls.salt,
+        other => panic!("{other:?}"),
+    };
+    assert!(salts("fillrandom") > 0 && salts("fillrandom") != salts("readrandom"));
 }
 
 #[test]
@@ -132,7 +177,7 @@ fn readwhilewriting_has_one_writer_more() {
     let config = BenchConfig { threads: 2, ..config() };
     let (results, _) = run(&config, "fillseq,readwhilewriting,seekrandomwhilewriting");
     for result in &results[1..] {
-        assert_eq!((result.threads, result.operations), (2, 2000));
+        assert_eq!(result.operations, 2000);
         let writer = result.background_writer.unwrap();
         assert_eq!(result.written.user_bytes, writer.operations * 116);
     }
@@ -165,7 +210,7 @@ fn the_write_rate_holds_for_all_writers_together() {
     for (threads, batch_size, writes) in [(1, 1, 100), (2, 1, 50), (1, 10, 100)] {
         let config = BenchConfig { threads, batch_size, writes: Some(writes), benchmark_write_rate_limit: 40_000, ..config() };
         let (results, _) = run(&config, "fillrandom,updaterandom,deleterandom");
-        assert!(results[0].elapsed_seconds > 0.18, "{threads} threads, batches of {batch_size}: {}", results[0].elapsed_seconds);
+        assert!(results[0].seconds > 0.18, "{threads} threads, batches of {batch_size}: {}", results[0].seconds);
     }
     let config = BenchConfig { duration: 1, benchmark_write_rate_limit: 40_000, ..config() };
     let (results, _) = run(&BenchConfig { num: 10, ..config }, "fillseq,readwhilewriting,updaterandom");
@@ -173,7 +218,7 @@ fn the_write_rate_holds_for_all_writers_together() {
     let writer = results[1].background_writer.unwrap();
     let seconds = writer.operations as f64 / writer.operations_per_second;
     assert!(writer.operations > 0 && writer.operations <= most(seconds), "{writer:?}");
-    assert!(results[2].operations <= most(results[2].elapsed_seconds), "{:?}", results[2]);
+    assert!(results[2].operations <= most(results[2].seconds), "{:?}", results[2]);
     // A limit that lets nothing through must not keep the workload from ending.
     run(&BenchConfig { num: 10, benchmark_write_rate_limit: 1, ..config }, "readwhilewriting,overwrite");
 }
@@ -189,7 +234,7 @@ fn a_duration_replaces_the_count() {
     for time_operations in [true, false] {
         let (results, _) = run(&BenchConfig { duration: 1, time_operations, reads: Some(1), ..config() }, "fillseq,readrandom");
         assert_eq!(results[0].operations, 1000, "work in key order ends by count");
-        assert!(results[1].operations > 1 && results[1].elapsed_seconds >= 0.9, "{:?}", results[1]);
+        assert!(results[1].operations > 1 && results[1].seconds >= 0.9, "{:?}", results[1]);
         assert_eq!(results[1].latency.is_some(), time_operations);
     }
 }
@@ -201,46 +246,50 @@ fn a_failure_ends_the_run_and_keeps_the_results_so_far() {
         opener.0.fail_after.store(at, Ordering::Relaxed);
         // Far more reads than the writer needs to fail.
         let config = BenchConfig { threads: 1, reads: Some(100_000_000), ..config() };
-        let (results, outcome) = run_on(&opener, &config, workloads);
-        let failed = outcome.unwrap_err();
-        assert_eq!(failed.failure.to_string(), "the model was told to fail");
-        assert_eq!(failed.workload.map(Workload::name), workloads.split(',').nth(1));
+        let (results, failed) = run_on(&opener, &config, workloads);
+        let failed = failed.unwrap();
+        assert_eq!((failed.failure.to_string().as_str(), failed.phase), ("the model was told to fail", Some(1)));
         assert_eq!(results.len(), 2, "{workloads}");
         assert!(results[1].interrupted && !results[0].interrupted);
+        // What was done before the failure.
+        assert_eq!(results[1].written.user_bytes, (at - 1000) * 116, "{workloads}");
     }
 }
 
 #[test]
 fn a_stop_ends_everything_soon() {
-    let (stop, progress) = (AtomicBool::new(false), Progress::new(2));
-    let (config, opener) = (BenchConfig { threads: 2, reads: Some(u64::MAX), ..config() }, ModelOpener::default());
-    let bench = Bench { config: &config, opener: &opener, stop: &stop, progress: &progress };
-    let mut results = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while progress.now().0 != "readwhilewriting" || progress.now().1 < 100 {
-                std::thread::yield_now();
-            }
-            stop.store(true, Ordering::Relaxed);
+    let stop = AtomicBool::new(false);
+    let config = BenchConfig { threads: 2, reads: Some(u64::MAX), ..config() };
+    let mut names = Vec::new();
+    // The first look at the second workload comes before its threads begin, the next one a second later.
+    let looks = std::sync::atomic::AtomicU32::new(0);
+    let progress = |phase: &str, _: u64, _: u64| {
+        let look = phase == "readwhilewriting" && looks.fetch_add(1, Ordering::Relaxed) > 0;
+        stop.fetch_or(look, Ordering::Relaxed);
+    };
+    let (record, failed) =
+        bench(&config, "fillseq,readwhilewriting,readseq").run(&ModelOpener::default(), &stop, &progress, |workload, _| {
+            names.push(workload.name());
+            Ok(())
         });
-        let workloads = parse_workloads("fillseq,readwhilewriting,readseq").unwrap();
-        bench
-            .run(&workloads, |result| {
-                results.push(result.clone());
-                Ok(())
-            })
-            .unwrap();
-    });
-    assert_eq!(results.len(), 2, "what had not begun does not begin");
-    assert!(results[1].interrupted && results[1].operations >= 100);
+    assert!(failed.unwrap().failure.is::<Interrupted>());
+    assert_eq!(names, ["fillseq", "readwhilewriting"], "what had not begun does not begin");
+    assert!(record.phases[1].interrupted && record.phases[1].operations >= 100);
 }
 
 #[test]
 fn single_calls_report_what_they_know() {
     let (results, _) = run(&config(), "fillseq,flush,compact,waitforcompaction,levelstats,stats");
-    assert_eq!(results[4].levels[0].bytes, 116_000);
-    assert_eq!(results[5].counters.tickers["rocksdb.bytes.written"], 116_000);
-    assert!(results[1..].iter().all(|r| r.operations == 1 && r.latency.is_none()));
+    assert_eq!(results[4].levels[DEFAULT_FAMILY][0].bytes, 116_000);
+    assert_eq!(results[5].tickers["rocksdb.bytes.written"], 116_000);
+    assert!(results[1..].iter().all(|r| r.operations == 0 && r.latency.is_none()));
+    // `stats` accounts for everything since the database was opened, the others for their own time.
+    assert_eq!(results[1..].iter().map(|r| r.written.user_bytes).collect::<Vec<_>>(), [0, 0, 0, 116_000, 116_000]);
+    let mut printed = Vec::new();
+    print_workload(Workload::LevelStats, Some(&results[4]), false, &mut printed).unwrap();
+    let text = String::from_utf8(printed).unwrap();
+    assert!(text.starts_with("levelstats   : ") && text.contains(" seconds 1 operations;"), "{text}");
+    assert!(text.ends_with("    0    1     1      0.1\n"), "{text}");
 }
 
 #[test]
@@ -271,4 +320,33 @@ fn wrong_parameters_are_all_named() {
     assert_eq!(BenchConfig { key_size: 1, num: 257, ..config() }.validate().len(), 1);
     assert_eq!(BenchConfig { key_size: 1, num: 256, ..config() }.validate(), Vec::<String>::new());
     assert_eq!(BenchConfig { zipf_alpha: f64::NAN, ..config() }.validate().len(), 1);
+}
+
+#[test]
+fn a_result_has_the_counters_that_the_database_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let opener = SinterOpener {
+        path: directory.path().join("db"),
+        zones: None,
+        database: DbSettings::default(),
+        families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
+        disable_wal: false,
+        clock: None,
+        hide_limits: false,
+        slow: BTreeMap::new(),
+    };
+    let (results, failed) = run_on(&opener, &config(), "fillrandom,flush,readrandom,stats");
+    assert!(failed.is_none(), "{failed:?}");
+    let last = &results[3];
+    assert_eq!((last.tickers["rocksdb.number.keys.written"], last.tickers["rocksdb.number.keys.read"]), (1000, 1000));
+    let system: SinterSystem = opener.open(false).unwrap();
+    let stats = system.db().stats();
+    let own = stats.tickers.iter().map(|t| t.0).chain([FLUSHES, INDEX_BYTES]).collect::<BTreeSet<_>>();
+    assert!(own.into_iter().eq(last.tickers.keys()));
+    assert!(stats.histograms.iter().map(|h| h.0).collect::<BTreeSet<_>>().into_iter().eq(last.histograms.keys()));
+    let mut printed = Vec::new();
+    print_statistics(last, &mut printed).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    let names = |text: &str| text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(names(printed.strip_prefix("STATISTICS:\n").unwrap()), names(&stats.dump()));
 }

@@ -1,7 +1,7 @@
 //! The names and properties of db_bench's workloads.
 
 use super::config::BenchConfig;
-use crate::workload::{Distribution, Permutation, Zipf, mix};
+use crate::run::{Calls, Distribution, Mix, Pace, PhaseKind, Writer};
 
 /// One workload, named as in db_bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Workload {
         matches!(self, FillSeq | FillRandom | FillUniqueRandom | FillSync)
     }
 
-    /// Whether the workload is one call to the target, without operations of its own.
+    /// Whether the workload is one call to the engine, without operations of its own.
     pub fn is_single_call(self) -> bool {
         matches!(self, Compact | Flush | WaitForCompaction | Stats | LevelStats)
     }
@@ -102,32 +102,17 @@ impl Workload {
     }
 
     /// Whether `--benchmark_write_rate_limit` applies, as in db_bench.
-    pub(super) fn obeys_write_rate(self) -> bool {
-        self.is_load() || matches!(self, Overwrite | UpdateRandom)
-    }
-
-    /// Whether the workload reports how many of the requested keys exist.
-    pub fn counts_found(self) -> bool {
-        matches!(
-            self,
-            UpdateRandom
-                | ReadRandom
-                | ReadMissing
-                | MultiReadRandom
-                | SeekRandom
-                | SeekRandomWhileWriting
-                | ReadWhileWriting
-                | ReadRandomWriteRandom
-        )
+    fn obeys_write_rate(self) -> bool {
+        self.is_load() || self.has_background_writer() || matches!(self, Overwrite | UpdateRandom)
     }
 
     /// Upper end of the key numbers, which are drawn from 0.
-    pub(super) fn key_space(self, config: &BenchConfig) -> u64 {
+    fn key_space(self, config: &BenchConfig) -> u64 {
         if self == FillSync { (config.num / 1000).max(1) } else { config.num }
     }
 
     /// Operations per thread, unless a duration ends the workload.
-    pub(super) fn operations(self, config: &BenchConfig) -> u64 {
+    fn operations(self, config: &BenchConfig) -> u64 {
         let or_num = |own: Option<u64>| own.unwrap_or(config.num);
         match self {
             FillSeq | FillRandom | FillUniqueRandom | FillSync | Overwrite => or_num(config.writes.filter(|n| *n > 0)),
@@ -138,25 +123,77 @@ impl Workload {
     }
 
     /// Whether `--duration` applies: to workloads in random order; those in key order end by count.
-    pub(super) fn obeys_duration(self) -> bool {
+    fn obeys_duration(self) -> bool {
         !matches!(self, FillSeq | FillUniqueRandom | ReadSeq | ReadReverse | DeleteSeq)
     }
 
     /// Key distribution of a thread of this workload.
-    pub(super) fn distribution(self, config: &BenchConfig) -> Distribution {
+    fn distribution(self, config: &BenchConfig) -> Distribution {
         match self {
             FillSeq | DeleteSeq | ReadSeq | ReadReverse => Distribution::Sequential,
-            FillUniqueRandom => Distribution::Unique(Permutation::new(config.num, mix(config.seed))),
+            FillUniqueRandom => Distribution::Unique,
             FillRandom | FillSync => Distribution::Uniform,
-            _ if config.zipf_alpha > 0.0 => {
-                // One permutation for all workloads and threads of a run: popular keys stay popular.
-                let permutation = Permutation::new(config.num, mix(!config.seed));
-                Distribution::Zipf(Zipf::new(config.num, config.zipf_alpha), permutation)
-            }
-            ReadRandom | ReadMissing | MultiReadRandom | ReadWhileWriting if config.read_random_exp_range > 0.0 => {
-                Distribution::Exponential(config.read_random_exp_range)
-            }
+            _ if config.zipf_alpha > 0.0 => Distribution::Zipf(config.zipf_alpha),
+            ReadRandom | ReadMissing | MultiReadRandom | ReadWhileWriting => Distribution::Exponential(config.read_random_exp_range),
             _ => Distribution::Uniform,
+        }
+    }
+
+    /// Operations with their weights.
+    fn mix(self, config: &BenchConfig) -> Vec<(&'static str, f64)> {
+        let one = match self {
+            ReadRandomWriteRandom => {
+                let reads = config.readwritepercent.min(100) as f64;
+                return vec![("get", reads), ("put", 100.0 - reads)];
+            }
+            DeleteSeq | DeleteRandom => "delete",
+            UpdateRandom => "read_modify_write",
+            ReadSeq => "walk",
+            ReadReverse => "walk_back",
+            ReadRandom | ReadWhileWriting | MultiReadRandom => "get",
+            ReadMissing => "get_missing",
+            SeekRandom | SeekRandomWhileWriting => "seek",
+            _ => "put",
+        };
+        vec![(one, 1.0)]
+    }
+
+    /// The phase that is this workload.
+    pub(super) fn phase(self, config: &BenchConfig) -> PhaseKind {
+        match self {
+            Compact => return PhaseKind::Compact,
+            Flush => return PhaseKind::Flush,
+            WaitForCompaction => return PhaseKind::Wait,
+            Stats | LevelStats => return PhaseKind::Stats,
+            _ => {}
+        }
+        let space = self.key_space(config);
+        let mix = Mix {
+            name: self.name().to_string(),
+            range: (0.0, if space == config.num { 1.0 } else { space as f64 / config.num as f64 }),
+            scan_length: usize::try_from(config.seek_nexts).unwrap_or(usize::MAX),
+            ..Mix::all(self.distribution(config), self.mix(config))
+        };
+        let batched = self.is_load() || matches!(self, Overwrite | DeleteSeq | DeleteRandom | MultiReadRandom);
+        let by_time = config.duration > 0 && self.obeys_duration();
+        let calls = Calls {
+            batch: if batched { config.batch_size } else { 1 },
+            sync: self == FillSync,
+            untimed: !config.time_operations,
+            per_thread: true,
+            bytes_per_second: Some(config.benchmark_write_rate_limit).filter(|rate| *rate > 0 && self.obeys_write_rate()),
+            // Reading an existing database must not repeat the order in which it was filled.
+            salt: self as u64 + 1,
+        };
+        PhaseKind::Run {
+            mixes: vec![mix],
+            operations: (!by_time).then(|| self.operations(config)),
+            seconds: by_time.then_some(config.duration as f64),
+            threads: if self == FillUniqueRandom { 1 } else { config.threads },
+            pace: Pace::Closed,
+            warm_up_seconds: 0.0,
+            writer: self.has_background_writer().then(|| Writer { per_second: None, distribution: Overwrite.distribution(config) }),
+            calls,
         }
     }
 }

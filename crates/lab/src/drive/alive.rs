@@ -1,7 +1,7 @@
 //! Counts the keys that exist, by family. The requests of a phase are drawn again after the phase instead of being watched during it. With
 //! one thread the count is exact; with several, puts and deletes of one key may have happened in another order.
 
-use super::requests::{Key, Operation, Plan};
+use super::requests::{Key, Operation, Plan, Request};
 use crate::workload::LiveKeys;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,22 +68,35 @@ impl Alive {
         }
         for (thread, &count) in operations.iter().enumerate() {
             let mut requests = plan.requests(thread);
-            for nth in 0..count {
-                if nth & LOOK_MASK == 0 && stop.load(Ordering::Relaxed) {
-                    return false;
-                }
-                let request = requests.next_request();
-                if request.operation.writes_value() {
-                    self.value_bytes += request.size as u64;
-                    self.values += 1;
-                }
-                let Some(family) = &mut self.families[request.family] else { continue };
-                match request.operation {
-                    Operation::Insert => family.inserted += 1,
-                    Operation::Put | Operation::ReadModifyWrite => family.set(request.key, true),
-                    Operation::Delete => family.set(request.key, false),
-                    Operation::Get | Operation::GetMissing | Operation::Scan | Operation::Command => {}
-                }
+            let whole = match requests.only() {
+                Some(only) if !only.operation.writes_value() && only.operation != Operation::Delete => true,
+                Some(mut only) => self.repeat(count, stop, || only.next_request()),
+                None => self.repeat(count, stop, || requests.next_request()),
+            };
+            if !whole {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Replays `count` requests; false if `stop` was raised before the end.
+    fn repeat(&mut self, count: u64, stop: &AtomicBool, mut next_request: impl FnMut() -> Request) -> bool {
+        for nth in 0..count {
+            if nth & LOOK_MASK == 0 && stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let request = next_request();
+            if request.operation.writes_value() {
+                self.value_bytes += request.size as u64;
+                self.values += 1;
+            }
+            let Some(family) = &mut self.families[request.family] else { continue };
+            match request.operation {
+                Operation::Insert => family.inserted += 1,
+                Operation::Put | Operation::ReadModifyWrite => family.set(request.key, true),
+                Operation::Delete => family.set(request.key, false),
+                _ => {}
             }
         }
         true

@@ -3,15 +3,15 @@
 use super::gauge::{self, Gauge};
 use crate::result::Process;
 use crate::run::{PROCESS, Source};
-use crate::target::{Figures, Outcome, Target};
+use crate::system::{Figures, Outcome, System};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Completes the figures of a target, so that the figures of all engines mean the same.
+/// Completes the figures of a system, so that the figures of all engines mean the same.
 pub(super) struct Books {
     pub source: Source,
-    /// Directories of the store.
+    /// Directories of the store; none if it lies in directories of the user's, where the engine's own figures count.
     pub directories: Vec<PathBuf>,
     /// Bytes that the process had written when the store was opened.
     pub written_at_open: u64,
@@ -28,12 +28,12 @@ impl Books {
         Books { source, directories, written_at_open, figures: Figures::default(), process_written: written_at_open }
     }
 
-    /// The target's figures, completed: user bytes are those that the clients wrote; the size of the store is that of its directories (in a
+    /// The system's figures, completed: user bytes are those that the clients wrote; the size of the store is that of its directories (in a
     /// volume, of its files); and where the engine does not count writes itself, the writes of the process stand in.
-    pub fn read<T: Target>(&self, target: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
-        let mut figures = target.figures()?;
+    pub fn read<T: System>(&self, system: &T, gauges: &[Gauge], process: &Process) -> Outcome<Figures> {
+        let mut figures = system.figures()?;
         figures.user_bytes = self.figures.user_bytes + gauge::written(gauges);
-        if figures.beneath.is_none() {
+        if figures.beneath.is_none() && !self.directories.is_empty() {
             figures.store_bytes = self.directories.iter().map(|directory| directory_bytes(directory)).sum();
         }
         if self.source == Source::Process {
@@ -57,8 +57,7 @@ pub(super) fn directory_bytes(directory: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Opener;
-    use crate::target::model::ModelOpener;
+    use crate::system::model::ModelOpener;
 
     #[test]
     fn a_directory_is_as_large_as_what_is_in_it() {
@@ -77,13 +76,13 @@ mod tests {
     #[test]
     fn an_engine_without_books_has_those_of_the_process() {
         let directory = tempfile::tempdir().unwrap();
-        let target = ModelOpener::default().open(true).unwrap();
+        let system = ModelOpener::default().open(true);
         let mut books = Books::open(Source::Process, vec![directory.path().to_owned()], 100);
         books.figures.user_bytes = 7;
         let process = Process { written_bytes: 150, ..Process::default() };
-        let figures = books.read(&target, &[], &process).unwrap();
+        let figures = books.read(&system, &[], &process).unwrap();
         assert_eq!((figures.user_bytes, figures.written), (7, vec![("process".into(), 50)]));
         books.source = Source::Engine;
-        assert_eq!(books.read(&target, &[], &process).unwrap().written, [("wal".into(), 0)]);
+        assert_eq!(books.read(&system, &[], &process).unwrap().written, [("wal".into(), 0)]);
     }
 }

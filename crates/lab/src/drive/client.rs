@@ -1,10 +1,11 @@
 //! The work of a client thread: one request after another against its session, each at its time. Buffers are made before the first; from
-//! then on nothing here allocates, prints or locks.
+//! then on nothing here allocates, prints or locks. Calls are counted and timed by a `Meter`.
 
 use super::gauge::{Done, Gauge};
-use super::requests::{Key, Operation, Request, Requests};
+use super::pacer::Pacer;
+use super::requests::{Key, Only, Operation, Request, Requests};
 use crate::run::Pace;
-use crate::target::{Outcome, Scan, Session};
+use crate::system::{Outcome, Scan, Session};
 use crate::workload::{KeyCoder, ValuePool, Values};
 use sinterdb::clock::{Clock, SystemClock};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,6 +91,77 @@ impl Schedule<'_> {
     }
 }
 
+/// Number of calls between two looks at the clock where nothing is timed, as a power of two.
+const CALLS_PER_LOOK_LOG2: u32 = 10;
+
+/// Counts, times and ends the calls of a thread.
+pub(super) struct Meter<'a> {
+    schedule: &'a Schedule<'a>,
+    gauge: &'a Gauge,
+    /// Holds puts to a rate.
+    pacer: Option<&'a Pacer>,
+    timed: bool,
+    /// Operations to do, and operations done.
+    count: u64,
+    nth: u64,
+    /// Start of the current call, and end of the last one (or the last look at the clock).
+    begin_ns: u64,
+    last_ns: u64,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(schedule: &'a Schedule<'a>, gauge: &'a Gauge, count: u64, timed: bool, pacer: Option<&'a Pacer>) -> Self {
+        Meter { schedule, gauge, pacer, timed, count, nth: 0, begin_ns: schedule.start_ns, last_ns: schedule.start_ns }
+    }
+
+    /// Whether there is another call to make; waits for its start.
+    #[inline(always)]
+    fn more(&mut self) -> bool {
+        let begin = if self.nth < self.count { self.schedule.begin(self.nth, self.last_ns) } else { None };
+        self.begin_ns = begin.unwrap_or(self.begin_ns);
+        begin.is_some()
+    }
+
+    /// Size of the next batch: at most `wanted`, and not beyond the count.
+    #[inline]
+    fn batch(&self, wanted: u64) -> u64 {
+        wanted.min(self.count - self.nth)
+    }
+
+    /// Waits until the rate allows `bytes` more, or the phase ends. The call starts behind the wait.
+    #[inline]
+    fn pace(&mut self, bytes: u64) {
+        let Some(pacer) = self.pacer else { return };
+        self.last_ns = pacer.wait(bytes, self.schedule.clock, |now| self.schedule.is_over(now));
+        self.begin_ns = self.last_ns;
+    }
+
+    /// Counts a call of `operations`. In a closed loop, its end is the start of the next call: making the request, some tens of
+    /// nanoseconds, is part of its latency.
+    #[inline(always)]
+    fn done(&mut self, kind: usize, operations: u64, done: &Done) {
+        // A late operation counts from its intended start, and is warm-up if it really started in the warm-up.
+        let warming = self.begin_ns.max(self.last_ns) < self.schedule.warm_until_ns;
+        let before = self.nth;
+        self.nth += operations;
+        if self.timed {
+            self.last_ns = self.schedule.clock.monotonic_ns();
+            self.gauge.time(kind, warming, self.last_ns.saturating_sub(self.begin_ns));
+        } else if before >> CALLS_PER_LOOK_LOG2 != self.nth >> CALLS_PER_LOOK_LOG2 {
+            self.last_ns = self.schedule.clock.monotonic_ns();
+        }
+        self.gauge.count(warming, operations, done);
+    }
+
+    /// Ends the measured time. Requests of an open loop that the engine left no time for would have had the longest latencies: their wait
+    /// until the end counts as latency. `kind` gives the kind of the next request.
+    fn end(self, mut kind: impl FnMut() -> usize) {
+        let now = self.schedule.clock.monotonic_ns();
+        self.gauge.end(now);
+        self.schedule.waiting(self.nth, self.count, now).for_each(|waited| self.gauge.miss(kind(), waited));
+    }
+}
+
 /// A thread's session and buffers.
 pub(super) struct Client<'a, S> {
     session: S,
@@ -104,27 +176,26 @@ impl<'a, S: Session> Client<'a, S> {
         Client { session, family: 0, out: Vec::with_capacity(pool.value_size()), values }
     }
 
-    /// Does `operation`; `size` is that of the value, or the number of entries to scan.
     #[inline]
-    pub fn act(&mut self, operation: Operation, family: usize, key: &[u8], size: usize) -> Outcome<Done> {
+    fn choose(&mut self, family: usize) {
         if family != self.family {
             self.session.choose(family);
             self.family = family;
         }
+    }
+
+    /// Does `operation`; `size` is that of the value, or the number of entries to read.
+    #[inline]
+    pub fn act(&mut self, operation: Operation, family: usize, key: &[u8], size: usize) -> Outcome<Done> {
+        self.choose(family);
         match operation {
             Operation::Get | Operation::GetMissing => self.get(key),
             Operation::Put | Operation::Insert => self.put(key, size),
-            Operation::ReadModifyWrite => {
-                let read = self.get(key)?;
-                let put = self.put(key, size)?;
-                Ok(Done { bytes: read.bytes + put.bytes, written: put.written, ..read })
-            }
-            Operation::Delete => {
-                self.session.delete(key)?;
-                let bytes = key.len() as u64;
-                Ok(Done { bytes, written: bytes, ..Done::default() })
-            }
-            Operation::Scan => self.scan(key, size),
+            Operation::ReadModifyWrite => self.update(key, size),
+            Operation::Delete => self.delete(key),
+            Operation::Scan => self.scan(key, size, false),
+            Operation::Seek => self.scan(key, size, true),
+            Operation::Walk | Operation::WalkBack => Err("a walk is the only operation of a phase".into()),
             Operation::Command => Err("only servers are sent commands".into()),
         }
     }
@@ -138,16 +209,31 @@ impl<'a, S: Session> Client<'a, S> {
 
     #[inline]
     fn put(&mut self, key: &[u8], size: usize) -> Outcome<Done> {
-        let value = self.values.of_size(size);
-        self.session.put(key, value)?;
-        let bytes = (key.len() + value.len()) as u64;
+        self.session.put(key, self.values.of_size(size))?;
+        let bytes = (key.len() + size) as u64;
         Ok(Done { bytes, written: bytes, ..Done::default() })
     }
 
-    /// A new iterator, a seek, and up to `length` entries whose values are copied out.
-    fn scan(&mut self, key: &[u8], length: usize) -> Outcome<Done> {
+    #[inline]
+    fn update(&mut self, key: &[u8], size: usize) -> Outcome<Done> {
+        let read = self.get(key)?;
+        let put = self.put(key, size)?;
+        Ok(Done { bytes: read.bytes + put.bytes, written: put.written, ..read })
+    }
+
+    #[inline]
+    fn delete(&mut self, key: &[u8]) -> Outcome<Done> {
+        self.session.delete(key)?;
+        let bytes = key.len() as u64;
+        Ok(Done { bytes, written: bytes, ..Done::default() })
+    }
+
+    /// A new iterator, a seek, and up to `length` entries whose values are copied out. `asks`: counts whether the key exists.
+    #[inline]
+    fn scan(&mut self, key: &[u8], length: usize, asks: bool) -> Outcome<Done> {
         let mut scan = self.session.scan()?;
         scan.seek(key)?;
+        let found = asks && scan.entry().is_some_and(|(there, _)| there == key);
         let mut bytes = 0;
         for _ in 0..length {
             let Some((key, value)) = scan.entry() else { break };
@@ -156,30 +242,151 @@ impl<'a, S: Session> Client<'a, S> {
             self.out.extend_from_slice(value);
             scan.advance()?;
         }
-        Ok(Done { bytes, ..Done::default() })
+        Ok(Done { bytes, written: 0, asked: asks.into(), found: found.into() })
     }
 
-    /// Makes `count` requests, or fewer if the schedule ends before. As in `bench`, the end of one is the start of the next in a closed
-    /// loop: making the request, some tens of nanoseconds, is part of its latency. Requests of an open loop that the engine left no time
-    /// for would have had the longest latencies: their wait until the end counts as latency.
-    pub fn run(mut self, mut requests: Requests<'_>, coder: KeyCoder, count: u64, schedule: &Schedule<'_>, gauge: &Gauge) -> Outcome<()> {
-        let mut key = KeyBuffer::new(coder);
-        let (mut nth, mut last) = (0, schedule.start_ns);
-        while nth < count {
-            let Some(begin) = schedule.begin(nth, last) else { break };
-            // A late operation counts from its intended start, and is warm-up if it really started in the warm-up.
-            let warming = begin.max(last) < schedule.warm_until_ns;
+    /// Makes the requests until the meter ends, `batch` of them in a call.
+    pub fn run(mut self, mut requests: Requests<'_>, coder: KeyCoder, batch: u64, mut meter: Meter<'_>) -> Outcome<()> {
+        let key = KeyBuffer::new(coder);
+        let outcome = match requests.only() {
+            Some(only) => self.only(only, key, batch, &mut meter),
+            None => self.mixed(&mut requests, key, &mut meter),
+        };
+        meter.end(|| requests.next_request().kind);
+        outcome
+    }
+
+    /// Requests of several kinds.
+    fn mixed(&mut self, requests: &mut Requests<'_>, mut key: KeyBuffer, meter: &mut Meter<'_>) -> Outcome<()> {
+        while meter.more() {
             let request = requests.next_request();
-            let done = self.act(request.operation, request.family, key.of(&request), request.size)?;
-            last = schedule.clock.monotonic_ns();
-            gauge.record(request.kind, warming, last.saturating_sub(begin), &done);
-            nth += 1;
+            let bytes = key.of(&request);
+            if request.operation.writes_value() {
+                meter.pace((bytes.len() + request.size) as u64);
+            }
+            let done = self.act(request.operation, request.family, bytes, request.size)?;
+            meter.done(request.kind, 1, &done);
         }
-        let now = schedule.clock.monotonic_ns();
-        gauge.end(now);
-        schedule.waiting(nth, count, now).for_each(|waited| gauge.miss(requests.next_request().kind, waited));
         Ok(())
     }
+
+    /// Requests of one kind, each in a loop of its own: what differs between kinds is decided before the loop.
+    fn only(&mut self, only: Only<'_>, mut key: KeyBuffer, batch: u64, meter: &mut Meter<'_>) -> Outcome<()> {
+        self.choose(only.family);
+        let key = key.buffer(only.operation);
+        match only.operation {
+            Operation::Get | Operation::GetMissing if batch > 1 => self.multi_get(only, key, batch, meter),
+            Operation::Put | Operation::Delete if batch > 1 => self.batches(only, key, batch, meter),
+            Operation::Get | Operation::GetMissing => self.each(only, key, meter, |client, key, _, _| client.get(key)),
+            Operation::Put => self.each(only, key, meter, |client, key, only, meter| {
+                let size = only.value_size();
+                meter.pace((key.len() + size) as u64);
+                client.put(key, size)
+            }),
+            Operation::ReadModifyWrite => self.each(only, key, meter, |client, key, only, meter| {
+                let size = only.value_size();
+                meter.pace((key.len() + size) as u64);
+                client.update(key, size)
+            }),
+            Operation::Delete => self.each(only, key, meter, |client, key, _, _| client.delete(key)),
+            Operation::Scan | Operation::Seek => {
+                let asks = only.operation == Operation::Seek;
+                self.each(only, key, meter, |client, key, only, _| client.scan(key, only.length(), asks))
+            }
+            Operation::Walk | Operation::WalkBack => self.walk(&only, meter),
+            other @ (Operation::Insert | Operation::Command) => self.act(other, only.family, key.1, 0).map(|_| ()),
+        }
+    }
+
+    /// Calls `act` at one key after the other.
+    #[inline]
+    fn each(
+        &mut self,
+        mut only: Only<'_>,
+        (coder, key): (KeyCoder, &mut [u8]),
+        meter: &mut Meter<'_>,
+        act: impl Fn(&mut Self, &[u8], &mut Only<'_>, &mut Meter<'_>) -> Outcome<Done>,
+    ) -> Outcome<()> {
+        while meter.more() {
+            coder.write(only.number(), key);
+            let done = act(self, key, &mut only, meter)?;
+            meter.done(only.kind, 1, &done);
+        }
+        Ok(())
+    }
+
+    /// Write batches of puts or deletes.
+    fn batches(&mut self, mut only: Only<'_>, (coder, key): (KeyCoder, &mut [u8]), batch: u64, meter: &mut Meter<'_>) -> Outcome<()> {
+        let puts = only.operation == Operation::Put;
+        while meter.more() {
+            let (count, mut bytes) = (meter.batch(batch), 0);
+            for _ in 0..count {
+                coder.write(only.number(), key);
+                bytes += key.len() as u64;
+                if puts {
+                    let value = self.values.of_size(only.value_size());
+                    bytes += value.len() as u64;
+                    self.session.stage_put(key, value);
+                } else {
+                    self.session.stage_delete(key);
+                }
+            }
+            if puts {
+                meter.pace(bytes);
+            }
+            self.session.commit()?;
+            meter.done(only.kind, count, &Done { bytes, written: bytes, ..Done::default() });
+        }
+        Ok(())
+    }
+
+    fn multi_get(&mut self, mut only: Only<'_>, (coder, key): (KeyCoder, &mut [u8]), batch: u64, meter: &mut Meter<'_>) -> Outcome<()> {
+        let size = key.len();
+        let mut buffers = key.repeat(batch as usize);
+        let mut spare: Vec<&[u8]> = Vec::with_capacity(batch as usize);
+        while meter.more() {
+            let count = meter.batch(batch);
+            buffers.chunks_exact_mut(size).take(count as usize).for_each(|key| coder.write(only.number(), key));
+            let mut keys = recycle(spare);
+            keys.extend(buffers.chunks_exact(size).take(count as usize));
+            let mut done = Done { asked: count, ..Done::default() };
+            self.session.multi_get(&keys, |value| {
+                done.found += 1;
+                done.bytes += (size + value.len()) as u64;
+            })?;
+            spare = recycle(keys);
+            meter.done(only.kind, count, &done);
+        }
+        Ok(())
+    }
+
+    /// Steps of one iterator, until the data ends.
+    fn walk(&mut self, only: &Only<'_>, meter: &mut Meter<'_>) -> Outcome<()> {
+        let forward = only.operation == Operation::Walk;
+        let mut scan = self.session.scan()?;
+        if forward {
+            scan.seek_first()?
+        } else {
+            scan.seek_last()?
+        }
+        while meter.more() {
+            let Some((key, value)) = scan.entry() else { break };
+            let bytes = (key.len() + value.len()) as u64;
+            if forward {
+                scan.advance()?
+            } else {
+                scan.retreat()?
+            }
+            meter.done(only.kind, 1, &Done { bytes, ..Done::default() });
+        }
+        Ok(())
+    }
+}
+
+/// Empties a list of borrowed keys and keeps its memory for keys with another lifetime: collecting in place allocates nothing.
+fn recycle<'b>(mut keys: Vec<&[u8]>) -> Vec<&'b [u8]> {
+    keys.clear();
+    keys.into_iter().map(|_| -> &'b [u8] { &[] }).collect()
 }
 
 /// The bytes of a request's key.
@@ -196,6 +403,12 @@ impl KeyBuffer {
         let mut bytes = coder.buffer();
         bytes.push(b'0');
         KeyBuffer { coder, bytes, inserted: false }
+    }
+
+    /// The coder, and the buffer for keys of one operation.
+    fn buffer(&mut self, operation: Operation) -> (KeyCoder, &mut [u8]) {
+        let length = self.bytes.len() - usize::from(operation != Operation::GetMissing);
+        (self.coder, &mut self.bytes[..length])
     }
 
     #[inline]

@@ -1,7 +1,8 @@
 //! Counters of a client: plain numbers that only the client writes and anybody may read, so that the sampler never stops it. A second's
 //! latencies are the difference of two readings; nothing is swapped, locked or allocated.
 
-use crate::result::Latency;
+use crate::result::{Found, Latency};
+use crate::run::PhaseRecord;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Buckets per octave, as a power of two: a bucket is less than a hundredth wide.
@@ -78,16 +79,34 @@ impl Gauge {
         }
     }
 
-    /// Counts an operation that took `nanoseconds`. While `warming`, it counts only in the series and in the bytes written.
+    /// Counts `operations` that were one call. While `warming`, they count only in the series and in the bytes written.
+    #[inline]
+    pub fn count(&self, warming: bool, operations: u64, done: &Done) {
+        let counters = &self.counters[usize::from(!warming)];
+        add(&counters.operations, operations);
+        add(&counters.bytes, done.bytes);
+        // Known when the caller is compiled, for most.
+        if done.asked > 0 {
+            add(&counters.asked, done.asked);
+            add(&counters.found, done.found);
+        }
+        if done.written > 0 {
+            add(&self.written, done.written);
+        }
+    }
+
+    /// Adds the latency of a call.
+    #[inline]
+    pub fn time(&self, kind: usize, warming: bool, nanoseconds: u64) {
+        let latency = if warming { 0 } else { kind + 1 };
+        add(&self.latencies[latency][bucket(nanoseconds)], 1);
+    }
+
+    /// Counts an operation that took `nanoseconds`.
     #[inline]
     pub fn record(&self, kind: usize, warming: bool, nanoseconds: u64, done: &Done) {
-        let (counters, latency) = if warming { (&self.counters[0], 0) } else { (&self.counters[1], kind + 1) };
-        add(&self.latencies[latency][bucket(nanoseconds)], 1);
-        add(&counters.bytes, done.bytes);
-        add(&counters.asked, done.asked);
-        add(&counters.found, done.found);
-        add(&counters.operations, 1);
-        add(&self.written, done.written);
+        self.time(kind, warming, nanoseconds);
+        self.count(warming, 1, done);
     }
 
     /// Counts a request that had not started when the client ended, after a wait of `nanoseconds`: it adds a latency, but no operation.
@@ -99,6 +118,11 @@ impl Gauge {
     /// Notes the end of the client.
     pub fn end(&self, now_ns: u64) {
         self.end_ns.store(now_ns, Relaxed);
+    }
+
+    /// End of the client, on the clock's scale; 0 before.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns.load(Relaxed)
     }
 
     /// Operations of the client, those of the warm-up included.
@@ -121,7 +145,7 @@ pub(super) struct Totals {
 impl Totals {
     /// Sums the gauges of clients that have ended.
     pub fn of(gauges: &[Gauge]) -> Self {
-        let mut totals = Totals { end_ns: gauges.iter().map(|gauge| gauge.end_ns.load(Relaxed)).max().unwrap_or(0), ..Totals::default() };
+        let mut totals = Totals { end_ns: gauges.iter().map(Gauge::end_ns).max().unwrap_or(0), ..Totals::default() };
         for counters in gauges.iter().map(|gauge| &gauge.counters[1]) {
             totals.operations += counters.operations.load(Relaxed);
             totals.done.bytes += counters.bytes.load(Relaxed);
@@ -206,6 +230,21 @@ impl Latencies {
             histogram.saturating_record_n(upper_end(bucket), count);
         }
         (!histogram.is_empty()).then(|| Latency::of(&histogram))
+    }
+}
+
+/// Record of the figures of clients that have ended, by kinds of requests.
+pub(super) fn counted(kinds: &[String], gauges: &[Gauge]) -> PhaseRecord {
+    let totals = Totals::of(gauges);
+    let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();
+    PhaseRecord {
+        operations: totals.operations,
+        not_started: totals.not_started,
+        bytes: totals.done.bytes,
+        found: (totals.done.asked > 0).then_some(Found { found: totals.done.found, asked: totals.done.asked }),
+        latency: Latencies::sum(&by_kind).result(),
+        latency_by_operation: kinds.iter().cloned().zip(&by_kind).filter_map(|(name, one)| Some((name, one.result()?))).collect(),
+        ..PhaseRecord::default()
     }
 }
 

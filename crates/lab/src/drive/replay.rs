@@ -4,7 +4,7 @@ use super::client::{Client, Schedule};
 use super::gauge::Gauge;
 use super::requests::Operation;
 use crate::run::Pace;
-use crate::target::{Failure, Outcome, Session};
+use crate::system::{Failure, Outcome, Session};
 use crate::workload::ValuePool;
 use crate::workload::trace::{Action, Contents, Trace};
 use sinterdb::clock::Clock;
@@ -92,8 +92,8 @@ pub(super) fn replay<S: Session>(script: &Script<'_>, session: S, schedule: &Sch
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::model::ModelOpener;
-    use crate::target::{Opener, Target};
+    use crate::system::System;
+    use crate::system::model::ModelOpener;
     use sinterdb::clock::SystemClock;
     use std::sync::atomic::AtomicBool;
 
@@ -105,8 +105,8 @@ mod tests {
         let contents = contents(&path, Pace::Closed, 2).unwrap();
         fs::write(&path, after).unwrap();
         let script = Script { path: &path, contents, pool: ValuePool::new(contents.largest_value, 1.0) };
-        let (target, clock, flag, gauge) =
-            (ModelOpener::default().open(true).unwrap(), SystemClock::default(), AtomicBool::new(false), Gauge::new(4));
+        let (system, clock, flag, gauge) =
+            (ModelOpener::default().open(true), SystemClock::default(), AtomicBool::new(false), Gauge::new(4));
         let schedule = Schedule {
             clock: &clock,
             flags: [&flag, &flag],
@@ -117,7 +117,7 @@ mod tests {
             thread: 0,
             threads: 1,
         };
-        let outcome = replay(&script, target.session(false), &schedule, &gauge);
+        let outcome = replay(&script, system.session(false), &schedule, &gauge);
         (gauge.operations(), outcome.err().map(|failure| failure.to_string().replace(&path.display().to_string(), "trace")))
     }
 

@@ -1,11 +1,10 @@
 //! Requests of the clients of a phase, one after another: a pure function of workload, phase, seed and thread, so that the requests can be
 //! drawn again after the measurement to count the keys that are alive.
 
-use crate::run::{Distribution, EngineSpec, Mix, Order, PhaseKind, Template, ValueSize, Workload, Writer};
+use crate::run::{Calls, Distribution, EngineSpec, Mix, Order, Pace, PhaseKind, Template, ValueSize, Workload, Writer};
 use crate::workload::{
     Distribution as Draw, KeyStream, Latest, Permutation, Recent, ValueSizes, Xoshiro256PlusPlus, Zipf, mix as scramble,
 };
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Operation of a request.
@@ -19,6 +18,11 @@ pub(crate) enum Operation {
     Delete,
     ReadModifyWrite,
     Scan,
+    /// Seeks a key and reads a fixed number of entries; found if the key exists.
+    Seek,
+    /// A step of an iterator that the thread keeps open, from the first entry on or from the last one.
+    Walk,
+    WalkBack,
     /// Sends a server the command of a template.
     Command,
 }
@@ -34,6 +38,9 @@ impl Operation {
             "delete" => Operation::Delete,
             "read_modify_write" => Operation::ReadModifyWrite,
             "scan" => Operation::Scan,
+            "seek" => Operation::Seek,
+            "walk" => Operation::Walk,
+            "walk_back" => Operation::WalkBack,
             template => return Template::parse(template).ok().map(|_| Operation::Command),
         })
     }
@@ -61,7 +68,7 @@ pub(crate) struct Request {
     /// Index into the spec's families.
     pub family: usize,
     pub key: Key,
-    /// Bytes of the value, or of each value of a command; or entries of the scan.
+    /// Bytes of the value, or of each value of a command; or entries of the scan or seek.
     pub size: usize,
 }
 
@@ -93,9 +100,25 @@ enum Source {
     Latest(f64),
 }
 
+/// Length of a phase, and starts of its operations.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Length {
+    /// Operations of all threads, or of each ([`Calls::per_thread`]); the greatest number if seconds decide.
+    pub count: u64,
+    /// Seconds, infinite if the count decides, and the part of them that is warm-up.
+    pub seconds: f64,
+    pub warm_up: f64,
+    pub pace: Pace,
+}
+
 /// Plan of a phase, shared by all its threads.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub length: Length,
+    /// Additional thread that only writes; the last row and the last place belong to it, and its number follows those of the clients.
+    pub writer: Option<Writer>,
+    /// How operations are called.
+    pub calls: Calls,
     rows: Vec<Row>,
     places: Vec<Place>,
     sizes: ValueSizes,
@@ -103,8 +126,6 @@ pub(crate) struct Plan {
     phase: u64,
     /// Threads that make the requests of the mixes.
     clients: u64,
-    /// Additional thread that only writes; the last row and the last place belong to it.
-    writer: Option<Writer>,
     /// First number for inserts of this phase; smaller ones belong to earlier phases.
     first_insert: u64,
 }
@@ -112,12 +133,17 @@ pub(crate) struct Plan {
 impl Plan {
     /// The plan of a phase; `None` if the phase makes no requests.
     pub fn of(kind: &PhaseKind, workload: &Workload, engine: &EngineSpec, seed: u64, phase: usize, first_insert: u64) -> Option<Plan> {
-        let (mut mixes, clients, writer) = match kind {
-            PhaseKind::Load { order, threads } => (vec![load_mix(*order)], *threads, None),
-            PhaseKind::Run { mixes, threads, writer, .. } => (mixes.clone(), *threads, *writer),
-            PhaseKind::Settle | PhaseKind::Compact | PhaseKind::Change { .. } | PhaseKind::Replay { .. } => return None,
+        let (count, seconds, warm_up, pace) = match *kind {
+            PhaseKind::Run { operations, seconds, warm_up_seconds, pace, .. } => (operations, seconds, warm_up_seconds, pace),
+            _ => (Some(workload.keys), None, 0.0, Pace::Closed),
         };
-        mixes.extend(writer.map(|writer| puts("writer", writer.distribution)));
+        let length = Length { count: count.unwrap_or(u64::MAX), seconds: seconds.unwrap_or(f64::INFINITY), warm_up, pace };
+        let (mut mixes, clients, writer, calls) = match kind {
+            PhaseKind::Load { order, threads } => (vec![load_mix(*order)], *threads, None, Calls::default()),
+            PhaseKind::Run { mixes, threads, writer, calls, .. } => (mixes.clone(), *threads, *writer, *calls),
+            _ => return None,
+        };
+        mixes.extend(writer.map(|writer| Mix { name: "writer".into(), ..Mix::puts(writer.distribution) }));
         let (mut rows, mut upto) = (Vec::new(), 0.0);
         for (index, mix) in mixes.iter().enumerate() {
             let sum: f64 = mix.operations.values().sum();
@@ -136,6 +162,7 @@ impl Plan {
         };
         let sizes = sizes(workload.value_size);
         Some(Plan {
+            length,
             rows,
             places: mixes.iter().enumerate().map(place).collect(),
             sizes,
@@ -143,6 +170,7 @@ impl Plan {
             phase: phase as u64,
             clients: clients as u64,
             writer,
+            calls,
             first_insert,
         })
     }
@@ -152,9 +180,10 @@ impl Plan {
         self.clients as usize
     }
 
-    /// Writer beside the clients; its thread number follows theirs.
-    pub fn writer(&self) -> Option<Writer> {
-        self.writer
+    /// Operations of a client.
+    pub fn share(&self, client: usize) -> u64 {
+        let (client, count) = (client as u64, self.length.count);
+        if self.calls.per_thread { count } else { count / self.clients + u64::from(client < count % self.clients) }
     }
 
     /// Number of threads that make requests.
@@ -191,18 +220,19 @@ impl Plan {
     pub fn requests(&self, thread: usize) -> Requests<'_> {
         let thread = thread as u64;
         let writes_meanwhile = thread >= self.clients;
-        let (share, shares) = if writes_meanwhile { (0, 1) } else { (thread, self.clients) };
+        let (share, shares) = if writes_meanwhile || self.calls.per_thread { (0, 1) } else { (thread, self.clients) };
+        let seed = self.seed ^ scramble(self.calls.salt);
         let last = self.rows.len() - usize::from(self.writer.is_some());
         let stream = |number: usize| stream(self.phase, number as u64, thread);
         let streams = self.places.iter().enumerate().map(|(i, place)| match &place.source {
-            Source::Drawn(draw) => Stream::Drawn(KeyStream::new(place.count, draw.clone(), self.seed, stream(i + 1)).share(share, shares)),
-            Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(self.seed, stream(i + 1))),
+            Source::Drawn(draw) => Stream::Drawn(KeyStream::new(place.count, draw.clone(), seed, stream(i + 1)).share(share, shares)),
+            Source::Latest(alpha) => Stream::Latest(Latest::new(place.count, *alpha), Xoshiro256PlusPlus::stream(seed, stream(i + 1))),
         });
         Requests {
             plan: self,
             kinds: if writes_meanwhile { last..self.rows.len() } else { 0..last },
             thread,
-            random: Xoshiro256PlusPlus::stream(self.seed, stream(0)),
+            random: Xoshiro256PlusPlus::stream(seed, stream(0)),
             inserts: vec![0; self.places.len()],
             streams: streams.collect(),
         }
@@ -220,26 +250,11 @@ fn stream(phase: u64, number: u64, thread: u64) -> u64 {
 
 /// A load as a mix.
 fn load_mix(order: Order) -> Mix {
-    puts(
-        "load",
-        match order {
-            Order::Sequential => Distribution::Sequential,
-            Order::Random => Distribution::Unique,
-        },
-    )
-}
-
-/// Puts into the first family, at any of its keys.
-fn puts(name: &str, distribution: Distribution) -> Mix {
-    Mix {
-        name: name.into(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution,
-        operations: BTreeMap::from([("put".into(), 1.0)]),
-        scan_length: 1,
-    }
+    let distribution = match order {
+        Order::Sequential => Distribution::Sequential,
+        Order::Random => Distribution::Unique,
+    };
+    Mix { name: "load".into(), ..Mix::puts(distribution) }
 }
 
 /// Draws from `count` keys, for the mix of a seed, phase and index.
@@ -284,6 +299,45 @@ pub(crate) struct Requests<'a> {
     inserts: Vec<u64>,
 }
 
+/// Requests of one kind.
+pub(crate) struct Only<'r> {
+    pub kind: usize,
+    pub operation: Operation,
+    pub family: usize,
+    scan_length: usize,
+    first: u64,
+    keys: &'r mut KeyStream,
+    sizes: ValueSizes,
+    random: &'r mut Xoshiro256PlusPlus,
+}
+
+impl Only<'_> {
+    /// The next loaded key.
+    #[inline]
+    pub fn number(&mut self) -> u64 {
+        self.first + self.keys.next_key()
+    }
+
+    /// Bytes of the value of a request that writes one.
+    #[inline]
+    pub fn value_size(&mut self) -> usize {
+        self.sizes.draw(self.random)
+    }
+
+    /// Entries to read by a scan or seek.
+    #[inline]
+    pub fn length(&mut self) -> usize {
+        if self.operation == Operation::Seek { self.scan_length } else { 1 + self.random.below(self.scan_length as u64) as usize }
+    }
+
+    /// The next request; it has no size if it does not write a value.
+    #[inline]
+    pub fn next_request(&mut self) -> Request {
+        let size = if self.operation.writes_value() { self.value_size() } else { 0 };
+        Request { kind: self.kind, operation: self.operation, family: self.family, key: Key::Loaded(self.number()), size }
+    }
+}
+
 impl Requests<'_> {
     /// The next request.
     #[inline]
@@ -302,11 +356,21 @@ impl Requests<'_> {
         let key = if operation == Operation::Insert { self.insert(mix) } else { self.draw(mix) };
         let size = match operation {
             Operation::Scan => 1 + self.random.below(place.scan_length as u64) as usize,
+            Operation::Seek => place.scan_length,
             Operation::Command => plan.sizes.draw(&mut self.random),
             operation if operation.writes_value() => plan.sizes.draw(&mut self.random),
             _ => 0,
         };
         Request { kind, operation, family: place.family, key, size }
+    }
+
+    /// The requests of a thread that has only one kind of them, at loaded keys: a shorter way to the draws of [`Requests::next_request`].
+    pub fn only(&mut self) -> Option<Only<'_>> {
+        let [row] = &self.plan.rows[self.kinds.clone()] else { return None };
+        let Place { family, first, scan_length, .. } = self.plan.places[row.mix];
+        let Stream::Drawn(keys) = &mut self.streams[row.mix] else { return None };
+        let (kind, operation, sizes, random) = (self.kinds.start, row.operation, self.plan.sizes, &mut self.random);
+        (operation != Operation::Insert).then_some(Only { kind, operation, family, scan_length, first, keys, sizes, random })
     }
 
     #[inline]

@@ -1,10 +1,11 @@
-//! Reads all figures once a second, on a thread of its own, and prints the progress of the phase on stderr.
+//! Reads all figures once a second, on a thread of its own, and tells the progress of the phase.
 
 use super::books::Books;
 use super::gauge::{self, Gauge, Latencies};
+use super::requests::{Length, Plan};
 use crate::result::{Process, Stalls, Written};
 use crate::run::Second;
-use crate::target::{Figures, Target};
+use crate::system::{Figures, System};
 use sinterdb::clock::{Clock, SystemClock};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,26 +26,46 @@ pub(super) enum Amount {
 }
 
 impl Amount {
-    /// Prints the progress of a phase on stderr, after `operations` operations and `nanoseconds`.
-    pub fn tell(self, phase: &str, operations: u64, nanoseconds: u64) {
+    /// Amount of the requests of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let Length { count, seconds, .. } = plan.length;
+        let threads = if plan.calls.per_thread { plan.clients() as u64 } else { 1 };
+        if seconds.is_finite() { Amount::Seconds(seconds) } else { Amount::Operations(count.saturating_mul(threads)) }
+    }
+
+    /// Work done and all work of a phase, after `operations` operations and `nanoseconds`.
+    fn progress(self, operations: u64, nanoseconds: u64) -> (u64, u64) {
         let (done, total) = match self {
             Amount::Operations(total) => (operations, total),
             Amount::Seconds(total) => (nanoseconds / SECOND_NS, total.ceil() as u64),
             Amount::Call => (0, 1),
         };
-        // Perhaps nobody reads stderr.
-        let _ = writeln!(std::io::stderr(), "phase {phase} {}/{total}", done.min(total));
+        (done.min(total), total)
     }
+
+    /// Prints the progress of a phase on stderr, after `operations` operations and `nanoseconds`.
+    pub fn tell(self, phase: &str, operations: u64, nanoseconds: u64) {
+        let (done, total) = self.progress(operations, nanoseconds);
+        print_progress(phase, done, total);
+    }
+}
+
+/// Prints the progress of a phase on stderr.
+pub(super) fn print_progress(phase: &str, done: u64, total: u64) {
+    // Perhaps nobody reads stderr.
+    let _ = writeln!(std::io::stderr(), "phase {phase} {done}/{total}");
 }
 
 /// A phase under observation.
 pub(super) struct Sampler<'a, T> {
     pub phase: &'a str,
     pub amount: Amount,
-    pub target: &'a T,
+    pub system: &'a T,
     pub books: &'a Books,
     pub gauges: &'a [Gauge],
     pub clock: &'a SystemClock,
+    /// Called once a second with the phase, the work done, and all work.
+    pub progress: &'a (dyn Fn(&str, u64, u64) + Sync),
 }
 
 /// All figures at one moment.
@@ -56,7 +77,7 @@ pub(super) struct Reading {
     figures: Figures,
 }
 
-impl<T: Target> Sampler<'_, T> {
+impl<T: System> Sampler<'_, T> {
     /// The first reading, before the work begins.
     pub fn begin(&self) -> Reading {
         let reading = self.read(None);
@@ -87,19 +108,20 @@ impl<T: Target> Sampler<'_, T> {
 
     fn read(&self, before: Option<&Reading>) -> Reading {
         let process = Process::now();
-        let figures = self.books.read(self.target, self.gauges, &process);
+        let figures = self.books.read(self.system, self.gauges, &process);
         Reading {
             at_ns: self.clock.monotonic_ns(),
             operations: gauge::operations(self.gauges),
             latencies: Latencies::everything(self.gauges),
             process,
-            // A failing target reports it at the end of the phase; the series is not worth ending the phase for.
+            // A failing system reports it at the end of the phase; the series is not worth ending the phase for.
             figures: figures.unwrap_or_else(|_| before.map_or_else(Figures::default, |before| before.figures.clone())),
         }
     }
 
     fn tell(&self, start_ns: u64) {
-        self.amount.tell(self.phase, gauge::operations(self.gauges), self.clock.monotonic_ns() - start_ns);
+        let (done, total) = self.amount.progress(gauge::operations(self.gauges), self.clock.monotonic_ns() - start_ns);
+        (self.progress)(self.phase, done, total);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A runner: the program around a run. It reads one spec, executes it, and prints one record.
 
 use crate::run::{RunRecord, RunSpec};
-use crate::target::Outcome;
+use crate::system::Outcome;
 use nix::sys::signal::{SigSet, Signal};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

@@ -16,13 +16,13 @@ pub(super) use child::end_left;
 
 use super::alive::Alive;
 use super::execute::Directory;
-use super::gauge::{Gauge, Latencies, Totals};
+use super::gauge::{Gauge, Totals, counted};
 use super::limits::confine;
 use super::requests::{Plan, sizes};
 use super::sampler::Amount;
-use crate::result::{Found, Machine, Memory, Process, Space, Written};
+use crate::result::{Machine, Memory, Process, Space, Written};
 use crate::run::{Killed, PROCESS, PhaseKind, PhaseRecord, REDIS, RunRecord, RunSpec, Second, ServerSpec, Source};
-use crate::target::{Figures, Outcome};
+use crate::system::{Figures, Outcome};
 use crate::workload::ValuePool;
 use benchmark::Said;
 use child::Server;
@@ -183,7 +183,7 @@ impl Run<'_> {
         let data = self.server.data();
         let watch = Watch {
             phase: &phase.name,
-            amount: self.amount(&phase.kind),
+            amount: plan.as_ref().map_or(Amount::Call, Amount::of),
             gauges: &gauges,
             process: self.server.process(),
             address: self.server.address(),
@@ -197,12 +197,12 @@ impl Run<'_> {
             _ if self.stop.load(Ordering::Relaxed) => return Ok(None),
             Ok((Ok(done), series)) => (done, series),
             Ok((Err(failure), series)) => {
-                self.last = unfinished(&phase.name, of_gauges(&kinds, &gauges), series);
+                self.last = unfinished(&phase.name, counted(&kinds, &gauges), series);
                 return Err(self.server.blamed(failure));
             }
             Err(failure) => return Err(self.server.blamed(failure)),
         };
-        let mut record = of_gauges(&kinds, &gauges);
+        let mut record = counted(&kinds, &gauges);
         let (from, to) = match done {
             Done::Asked(ran) => {
                 record.client_cpu_seconds = Some(ran.cpu_seconds);
@@ -234,25 +234,12 @@ impl Run<'_> {
         Ok(Some(record))
     }
 
-    fn amount(&self, kind: &PhaseKind) -> Amount {
-        match *kind {
-            PhaseKind::Load { .. } => Amount::Operations(self.spec.workload.keys),
-            PhaseKind::Run { seconds: Some(seconds), .. } => Amount::Seconds(seconds),
-            PhaseKind::Run { operations, .. } => Amount::Operations(operations.unwrap_or(u64::MAX)),
-            _ => Amount::Call,
-        }
-    }
-
     fn work(&self, kind: &PhaseKind, plan: Option<&Plan>, gauge: &Gauge) -> Outcome<Done> {
         let (Some(plan), Some(server)) = (plan, &self.spec.engine.server) else { return self.rest() };
         if let Some(program) = &server.benchmark {
             let said = benchmark::ask(program, self.spec, kind, self.server, self.stop)?;
             return Ok(said.map_or(Done::Stopped, Done::Benchmark));
         }
-        let (count, seconds, warm_up) = match *kind {
-            PhaseKind::Run { operations, seconds, warm_up_seconds, .. } => (operations, seconds, warm_up_seconds),
-            _ => (Some(self.spec.workload.keys), None, 0.0),
-        };
         let client = Client {
             address: self.server.address(),
             connections: server.connections,
@@ -263,9 +250,6 @@ impl Run<'_> {
             gauge,
             clock: &self.clock,
             stop: self.stop,
-            count: count.unwrap_or(u64::MAX),
-            seconds: seconds.unwrap_or(f64::INFINITY),
-            warm_up,
             looks: LOOKS,
         };
         client.run().map(Done::Asked)
@@ -341,19 +325,5 @@ fn unfinished(name: &str, counted: PhaseRecord, series: Vec<Second>) -> PhaseRec
         memory: Memory { peak_resident_bytes: peak, ..Memory::default() },
         series,
         ..counted
-    }
-}
-
-/// Record of the figures that the client counted.
-fn of_gauges(kinds: &[String], gauges: &[Gauge]) -> PhaseRecord {
-    let totals = Totals::of(gauges);
-    let by_kind: Vec<Latencies> = (0..kinds.len()).map(|kind| Latencies::of_kind(gauges, kind)).collect();
-    PhaseRecord {
-        operations: totals.operations,
-        bytes: totals.done.bytes,
-        found: (totals.done.asked > 0).then_some(Found { found: totals.done.found, asked: totals.done.asked }),
-        latency: Latencies::sum(&by_kind).result(),
-        latency_by_operation: kinds.iter().cloned().zip(&by_kind).filter_map(|(name, one)| Some((name, one.result()?))).collect(),
-        ..PhaseRecord::default()
     }
 }

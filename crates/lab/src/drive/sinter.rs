@@ -1,8 +1,8 @@
 //! SinterDB as an engine.
 
 use super::{Engine, Opened};
-use crate::run::{EngineSpec, MediumModel, Source, TierSpec, ZONE_BLOCK, ZonesSpec, without_lines};
-use crate::target::{Opener, OperationClock, Outcome, SinterOpener, SinterTarget};
+use crate::run::{EngineSpec, InPlace, MediumModel, Source, TierSpec, ZONE_BLOCK, ZonesSpec, without_lines};
+use crate::system::{OperationClock, Outcome, SinterOpener, SinterSystem};
 use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{Medium, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
@@ -18,30 +18,42 @@ use std::time::Duration;
 pub struct SinterEngine;
 
 impl Engine for SinterEngine {
-    type Target = SinterTarget;
+    type System = SinterSystem;
 
-    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterTarget>> {
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<SinterSystem>> {
         let file = spec.options()?;
         let (mut database, families) = (file.db.clone(), file.families.clone());
         let clock = spec.operations_per_clock_second.map(|rate| Arc::new(OperationClock::new(rate)));
         let slow = tiers(spec, &mut database)?;
         let (path, disable_wal, hide_limits) = (directory.to_owned(), !spec.wal, spec.hide_limits);
         let opener = SinterOpener { path, zones: None, database, families, disable_wal, hide_limits, slow, clock };
-        let target = match &spec.zones {
+        let system = match &spec.zones {
             Some(zones) => {
                 let store = on_zones(zones, directory, opener.database.max_background_jobs > 0)?;
                 opener.open_on(Arc::<ZonedStore>::clone(&store), true)?.on(store)
             }
-            None => opener.open(true)?,
+            None => opener.open(is_fresh(spec))?,
         };
-        Ok(Opened {
-            compression: compression(target.db())?,
-            target,
-            version: format!("sinterdb {}", env!("CARGO_PKG_VERSION")),
-            ignored_settings: without_lines(file.report()),
-            source: Source::Engine,
-        })
+        opened(system, without_lines(file.report()))
     }
+}
+
+/// SinterDB with settings and a place chosen elsewhere, which those of specs only describe.
+impl Engine for SinterOpener {
+    type System = SinterSystem;
+
+    fn open(&self, spec: &EngineSpec, _: &Path) -> Outcome<Opened<SinterSystem>> {
+        opened(self.open(is_fresh(spec))?, Vec::new())
+    }
+}
+
+fn is_fresh(spec: &EngineSpec) -> bool {
+    spec.in_place != Some(InPlace::Existing)
+}
+
+fn opened(system: SinterSystem, ignored_settings: Vec<String>) -> Outcome<Opened<SinterSystem>> {
+    let (compression, version) = (compression(system.db())?, format!("sinterdb {}", env!("CARGO_PKG_VERSION")));
+    Ok(Opened { compression, system, version, ignored_settings, source: Source::Engine })
 }
 
 /// Largest drive that is kept in memory, bytes: in a file, its pages cost three tenths of a run's processor time.
@@ -101,13 +113,13 @@ fn compression(db: &Db) -> Outcome<BTreeMap<String, String>> {
 mod tests {
     use super::*;
     use crate::run::FamilySpec;
-    use crate::target::Target;
+    use crate::system::System;
 
-    fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterTarget>> {
+    fn open(database: &[(&str, &str)], hot: &[(&str, &str)]) -> Outcome<Opened<SinterSystem>> {
         open_in(tempfile::tempdir()?.path(), database, hot, false)
     }
 
-    fn open_in(directory: &Path, database: &[(&str, &str)], hot: &[(&str, &str)], hide_limits: bool) -> Outcome<Opened<SinterTarget>> {
+    fn open_in(directory: &Path, database: &[(&str, &str)], hot: &[(&str, &str)], hide_limits: bool) -> Outcome<Opened<SinterSystem>> {
         let settings = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect::<BTreeMap<String, String>>();
         let families = [("hot", settings(hot)), ("cold", BTreeMap::new())];
         let families = families.into_iter().map(|(name, settings)| FamilySpec { name: name.into(), settings }).collect();
@@ -128,13 +140,13 @@ mod tests {
         let opened = open(&[("max_background_jobs", "3"), ("db_log_dir", "/x"), ("nonsense", "1")], &universal).unwrap();
         assert_eq!(opened.ignored_settings.len(), 2, "{:?}", opened.ignored_settings);
         assert!(opened.ignored_settings.iter().all(|line| line.starts_with("[DBOptions] ")), "{:?}", opened.ignored_settings);
-        let db = opened.target.db();
+        let db = opened.system.db();
         assert_eq!(db.settings().max_background_jobs, 3);
         let family = |name: &str| db.family_settings(&db.family(name).unwrap()).unwrap();
         assert_eq!((family("hot").style, family("hot").block_size), (sinterdb::settings::Style::Universal, 8192));
         assert_eq!((family("cold").style, family("cold").num_levels), (sinterdb::settings::Style::Leveled, 7));
         assert_eq!(opened.compression["hot"], "none zstd:3");
-        assert_eq!((opened.target.levels(0).unwrap().len(), opened.target.levels(1).unwrap().len()), (5, 7));
+        assert_eq!((opened.system.levels(0).unwrap().len(), opened.system.levels(1).unwrap().len()), (5, 7));
     }
 
     /// The engine reports no cgroup limit if it is shown none, whatever confines the test; processors are still visible.
@@ -142,13 +154,13 @@ mod tests {
     fn limits_are_hidden_and_processors_are_not() {
         let directory = tempfile::tempdir().unwrap();
         let opened = open_in(directory.path(), &[], &[], true).unwrap();
-        let db = opened.target.db();
+        let db = opened.system.db();
         let text = db.property(&db.family("hot").unwrap(), "sinterdb.limits").unwrap();
         assert!(text.contains("memory limit: none found") && !text.contains("cpu quota"), "{text}");
         let status = std::fs::read_to_string(directory.path().join("system/proc/thread-self/status")).unwrap();
         assert!(status.contains("Cpus_allowed_list:"));
         assert!(!directory.path().join("system/proc/self").exists());
-        opened.target.close().unwrap();
+        opened.system.close().unwrap();
         assert!(open_in(directory.path(), &[], &[], true).is_ok(), "it may be there already");
     }
 
@@ -162,10 +174,10 @@ mod tests {
         let spec = EngineSpec { name: "sinter".into(), families, wal: true, tiers: vec![tier], ..EngineSpec::default() };
         let opened = SinterEngine.open(&spec, fast.path()).unwrap();
         assert_eq!(opened.ignored_settings, [""; 0]);
-        let tiers: Vec<Temperature> = opened.target.db().tiers().iter().map(|tier| tier.temperature).collect();
+        let tiers: Vec<Temperature> = opened.system.db().tiers().iter().map(|tier| tier.temperature).collect();
         assert_eq!(tiers, [Temperature::Unknown, Temperature::Cold]);
         assert!(std::fs::read_dir(slow.path()).unwrap().next().is_some(), "it says whose it is");
-        opened.target.close().unwrap();
+        opened.system.close().unwrap();
     }
 
     /// All files lie on the drive, and its figures are in the record.
@@ -192,12 +204,12 @@ mod tests {
             ..EngineSpec::default()
         };
         let opened = SinterEngine.open(&spec("sinter"), directory.path()).unwrap();
-        opened.target.db().put(b"a", b"b").unwrap();
-        opened.target.flush().unwrap();
-        let beneath = opened.target.figures().unwrap().beneath.unwrap();
+        opened.system.db().put(b"a", b"b").unwrap();
+        opened.system.flush().unwrap();
+        let beneath = opened.system.figures().unwrap().beneath.unwrap();
         assert!(beneath.files > 0 && beneath.zones.used() > 0, "{beneath:?}");
         assert_eq!((beneath.zones.capacity, beneath.moved), (u64::from(beneath.zones.all) << 20, 0));
-        opened.target.close().unwrap();
+        opened.system.close().unwrap();
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing lies in the directory");
         assert!(SinterEngine.open(&spec("best"), directory.path()).err().unwrap().to_string().contains("best"));
     }

@@ -1,10 +1,9 @@
 use super::*;
 use crate::run::{
-    Distribution, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION, ValueSize, ZonesSpec,
-    named,
+    Calls, Distribution, FamilySpec, InPlace, Limits, Medium, Mix, Order, Pace, Phase, PhaseKind, RunRecord, RunSpec, SPEC_VERSION,
+    ValueSize, ZonesSpec, named,
 };
-use crate::target::Opener;
-use crate::target::model::{Model, ModelOpener, ModelTarget};
+use crate::system::model::{Model, ModelOpener, ModelSystem};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,17 +24,17 @@ impl ModelEngine {
 }
 
 impl Engine for ModelEngine {
-    type Target = ModelTarget;
+    type System = ModelSystem;
 
-    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<ModelTarget>> {
+    fn open(&self, spec: &EngineSpec, directory: &Path) -> Outcome<Opened<ModelSystem>> {
         for directory in spec.tiers.iter().filter_map(|tier| tier.directory.as_deref()).chain([directory]) {
             assert!(std::fs::read_dir(directory)?.next().is_none(), "the directory is there and empty");
             std::fs::write(directory.join("data"), [1; 1000])?;
         }
         assert!(!self.panics, "told to");
-        let target = ModelOpener(Arc::clone(&self.model)).open(true)?;
+        let system = ModelOpener(Arc::clone(&self.model)).open(true);
         Ok(Opened {
-            target,
+            system,
             version: "model 1".into(),
             ignored_settings: vec!["speed".into()],
             compression: BTreeMap::new(),
@@ -76,29 +75,17 @@ fn run_seed(workload: crate::run::Workload, seed: u64) -> (RunRecord, Arc<Model>
 }
 
 fn mix(name: &str, distribution: Distribution, operations: &[(&str, f64)]) -> Mix {
-    let operations = operations.iter().map(|(name, weight)| ((*name).into(), *weight)).collect();
-    Mix { name: name.into(), weight: 1.0, family: None, range: (0.0, 1.0), distribution, operations, scan_length: 5 }
+    Mix { name: name.into(), scan_length: 5, ..Mix::all(distribution, operations.iter().copied()) }
 }
 
 fn phase(name: &str, mixes: Vec<Mix>, operations: u64, threads: usize) -> Phase {
-    let (operations, pace) = (Some(operations), Pace::Closed);
-    Phase {
-        name: name.into(),
-        kind: PhaseKind::Run { mixes, operations, seconds: None, threads, pace, warm_up_seconds: 0.0, writer: None },
-    }
+    Phase::requests(name, mixes, operations, threads)
 }
 
 /// A thousand keys of 16 bytes with values of 100, loaded in random order, followed by `phases`.
 fn workload(phases: impl IntoIterator<Item = Phase>) -> crate::run::Workload {
-    let load = Phase { name: "load".into(), kind: PhaseKind::Load { order: Order::Random, threads: 2 } };
-    crate::run::Workload {
-        name: "test".into(),
-        keys: 1000,
-        key_size: 16,
-        value_size: ValueSize::Fixed(100),
-        compression_ratio: 0.5,
-        phases: std::iter::once(load).chain(phases).collect(),
-    }
+    let load = Phase::load("load", Order::Random, 2);
+    crate::run::Workload::new("test", 1000, (16, 100), std::iter::once(load).chain(phases).collect())
 }
 
 #[test]
@@ -208,9 +195,7 @@ fn the_same_seed_does_the_same() {
 
 #[test]
 fn an_open_loop_keeps_its_rate() {
-    let mut open = phase("open", vec![mix("all", Distribution::Uniform, &[("get", 1.0)])], 200, 2);
-    let PhaseKind::Run { pace, .. } = &mut open.kind else { panic!() };
-    *pace = Pace::Open(1000.0);
+    let open = phase("open", vec![mix("all", Distribution::Uniform, &[("get", 1.0)])], 200, 2).at(Pace::Open(1000.0));
     let (record, _) = run(workload([open]));
     // The last of 200 operations begins 199 ms after the first.
     assert!(record.phases[1].operations == 200 && record.phases[1].seconds >= 0.199, "{:?}", record.phases[1].seconds);
@@ -219,8 +204,7 @@ fn an_open_loop_keeps_its_rate() {
 /// An open loop that lasts for some seconds.
 fn open(name: &str, operation: &str, rate: f64, seconds: f64, warm_up_seconds: f64) -> Phase {
     let mixes = vec![mix("all", Distribution::Uniform, &[(operation, 1.0)])];
-    let (operations, seconds, threads, pace) = (None, Some(seconds), 2, Pace::Open(rate));
-    Phase { name: name.into(), kind: PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer: None } }
+    Phase::timed(name, mixes, seconds, warm_up_seconds, 2).at(Pace::Open(rate))
 }
 
 #[test]
@@ -250,16 +234,8 @@ fn an_open_loop_lasts_until_its_end() {
 
 #[test]
 fn seconds_end_a_phase_and_its_warm_up_does_not_count() {
-    let kind = PhaseKind::Run {
-        mixes: vec![mix("all", Distribution::Uniform, &[("get", 1.0)])],
-        operations: None,
-        seconds: Some(0.4),
-        threads: 2,
-        pace: Pace::Closed,
-        warm_up_seconds: 0.2,
-        writer: None,
-    };
-    let (record, _) = run(workload([Phase { name: "timed".into(), kind }]));
+    let gets = vec![mix("all", Distribution::Uniform, &[("get", 1.0)])];
+    let (record, _) = run(workload([Phase::timed("timed", gets, 0.4, 0.2, 2)]));
     let timed = &record.phases[1];
     let everything: u64 = timed.series.iter().map(|second| second.operations).sum();
     assert!(timed.operations > 0 && timed.operations < everything, "{} of {everything}", timed.operations);
@@ -270,11 +246,10 @@ fn seconds_end_a_phase_and_its_warm_up_does_not_count() {
 
 #[test]
 fn a_writer_beside_the_readers_counts_only_in_what_is_written() {
-    let mut beside = phase("beside", vec![mix("all", Distribution::Uniform, &[("get", 1.0)])], 20, 2);
-    let PhaseKind::Run { pace, writer, .. } = &mut beside.kind else { panic!() };
+    let gets = vec![mix("all", Distribution::Uniform, &[("get", 1.0)])];
     // The readers take 200 ms, in which the writer begins 200 puts; how many it ends is the machine's affair.
-    *pace = Pace::Open(100.0);
-    *writer = Some(crate::run::Writer { per_second: 1000.0, distribution: Distribution::Unique });
+    let writer = crate::run::Writer { per_second: Some(1000.0), distribution: Distribution::Unique };
+    let beside = phase("beside", gets, 20, 2).at(Pace::Open(100.0)).beside(writer);
     let (record, model) = run(workload([beside]));
     let beside = &record.phases[1];
     assert_eq!((beside.operations, beside.found.unwrap().asked), (20, 20));
@@ -381,7 +356,7 @@ fn a_medium_can_be_full() {
 fn a_record_has_the_codecs_that_were_chosen() {
     let directory = tempfile::tempdir().unwrap();
     let puts = vec![mix("all", Distribution::Uniform, &[("put", 1.0)])];
-    let settle = Phase { name: "settle".into(), kind: PhaseKind::Settle };
+    let settle = Phase::new("settle", PhaseKind::Settle);
     let mut spec = spec(workload([phase("run", puts, 2000, 1), settle]), directory.path());
     let told = execute(&SinterEngine, &spec, &AtomicBool::new(false));
     assert!(told.failure.is_none() && told.phases.iter().all(|phase| phase.chosen_codecs.is_empty()), "{:?}", told.failure);
@@ -420,7 +395,7 @@ fn a_trace_is_replayed() {
     let medium = tempfile::tempdir().unwrap();
     let replay = |pace, trace: &Path| {
         let kind = PhaseKind::Replay { trace: trace.to_owned(), pace };
-        let workload = crate::run::Workload { phases: vec![Phase { name: "replay".into(), kind }], ..workload([]) };
+        let workload = crate::run::Workload { phases: vec![Phase::new("replay", kind)], ..workload([]) };
         let engine = ModelEngine::new();
         (execute(&engine, &spec(workload, medium.path()), &AtomicBool::new(false)), engine.model)
     };
@@ -452,8 +427,8 @@ fn a_trace_is_replayed() {
 fn sinterdb_accounts_for_what_it_writes() {
     let directory = tempfile::tempdir().unwrap();
     let mixes = vec![mix("all", Distribution::Zipf(0.99), &[("get", 0.5), ("put", 0.5)])];
-    let settle = Phase { name: "settle".into(), kind: PhaseKind::Settle };
-    let compact = Phase { name: "compact".into(), kind: PhaseKind::Compact };
+    let settle = Phase::new("settle", PhaseKind::Settle);
+    let compact = Phase::new("compact", PhaseKind::Compact);
     let mut spec = spec(workload([settle, phase("run", mixes, 5000, 2), compact]), directory.path());
     spec.workload.keys = 20_000;
     spec.engine.families[0].settings = BTreeMap::from([("write_buffer_size".into(), "131072".into())]);
@@ -468,4 +443,113 @@ fn sinterdb_accounts_for_what_it_writes() {
     assert!(record.phases[0].written.write_amplification.unwrap() > 1.2, "log and flushes");
     assert!(record.phases[3].space.store_bytes >= record.phases[3].space.live_table_bytes);
     assert!(record.phases[3].tickers["rocksdb.number.keys.written"] >= 22_000);
+}
+
+/// A phase of one operation, called in a way of its own.
+fn called(name: &str, mix: Mix, operations: u64, threads: usize, calls: Calls) -> Phase {
+    let mut phase = phase(name, vec![mix], operations, threads);
+    let PhaseKind::Run { calls: there, .. } = &mut phase.kind else { panic!() };
+    *there = calls;
+    phase
+}
+
+#[test]
+fn several_entries_are_one_call() {
+    let calls = Calls { batch: 300, ..Calls::default() };
+    let one = |name: &str, distribution| mix("all", distribution, &[(name, 1.0)]);
+    let phases = [
+        called("put", one("put", Distribution::Unique), 1000, 1, calls),
+        called("get", one("get", Distribution::Unique), 1000, 1, calls),
+        called("miss", one("get_missing", Distribution::Unique), 1000, 1, calls),
+        called("delete", one("delete", Distribution::Sequential), 700, 1, calls),
+    ];
+    let (record, model) = run(workload(phases));
+    let [_, put, get, miss, delete] = &record.phases[..] else { panic!() };
+    for phase in [put, get, miss] {
+        assert_eq!((phase.operations, phase.latency.as_ref().unwrap().count), (1000, 4), "{}", phase.name);
+    }
+    assert_eq!(model.commits.load(Ordering::Relaxed), 4 + 3);
+    assert_eq!((get.bytes, get.found.unwrap().found, miss.bytes, miss.found.unwrap().found), (116_000, 1000, 0, 0));
+    assert_eq!((delete.operations, delete.bytes, model.read().len()), (700, 700 * 16, 300));
+    assert_eq!(delete.space.live_keys, Some(300));
+}
+
+#[test]
+fn seeks_and_walks_read_what_is_there() {
+    let one = |name: &str| Mix { scan_length: 2, ..mix("all", Distribution::Sequential, &[(name, 1.0)]) };
+    let all = Calls { per_thread: true, ..Calls::default() };
+    let phases = [
+        phase("seek", vec![one("seek")], 1000, 1),
+        called("walk", one("walk"), 5000, 2, all),
+        phase("back", vec![one("walk_back")], 10, 1),
+    ];
+    let (record, _) = run(workload(phases));
+    let [_, seek, walk, back] = &record.phases[..] else { panic!() };
+    // Behind the last key there is no second entry.
+    assert_eq!((seek.found.unwrap().found, seek.bytes), (1000, 1999 * 116));
+    assert_eq!((walk.operations, walk.bytes), (2000, 232_000), "each thread walks to the end");
+    assert_eq!((back.operations, back.bytes), (10, 1160));
+}
+
+#[test]
+fn each_thread_can_do_all() {
+    let puts = mix("all", Distribution::Sequential, &[("put", 1.0)]);
+    let mut all = workload([called("fill", puts, 10, 3, Calls { per_thread: true, ..Calls::default() })]);
+    all.phases.remove(0);
+    let (record, model) = run(all);
+    assert_eq!((record.phases[0].operations, model.read().len()), (30, 10));
+    assert_eq!(record.phases[0].space.live_keys, Some(10));
+}
+
+#[test]
+fn nothing_is_timed_that_should_not_be() {
+    let gets = mix("all", Distribution::Uniform, &[("get", 1.0)]);
+    let calls = Calls { untimed: true, sync: true, ..Calls::default() };
+    let (record, model) = run(workload([called("gets", gets, 5000, 2, calls)]));
+    let gets = &record.phases[1];
+    assert_eq!((gets.operations, gets.latency.as_ref(), gets.found.unwrap().asked), (5000, None, 5000));
+    assert!(gets.seconds > 0.0 && gets.thread_seconds >= gets.seconds, "{} {}", gets.thread_seconds, gets.seconds);
+    assert_eq!(model.synced_sessions.load(Ordering::Relaxed), 2, "those of this phase");
+}
+
+#[test]
+fn a_database_is_emptied_and_accounted_for() {
+    let puts = || vec![mix("all", Distribution::Sequential, &[("put", 1.0)])];
+    let phases = [
+        Phase::new("flush", PhaseKind::Flush),
+        Phase::new("wait", PhaseKind::Wait),
+        Phase::new("empty", PhaseKind::Empty),
+        phase("few", puts(), 10, 1),
+        Phase::new("stats", PhaseKind::Stats),
+    ];
+    let (record, model) = run(workload(phases));
+    assert_eq!(model.read().len(), 10);
+    let empty = &record.phases[3];
+    assert_eq!((empty.space.live_keys, empty.written.user_bytes, empty.operations), (Some(0), 0, 0));
+    assert_eq!(record.phases[4].space.live_keys, Some(10));
+    assert_eq!(record.phases[5].written.user_bytes, 1160, "since it was opened");
+}
+
+/// A database of the user's stays where it is, and is kept if the spec says so.
+#[test]
+fn a_database_can_stay_in_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spec = spec(workload([]), directory.path());
+    spec.engine.name = "sinter".into();
+    let gets = vec![mix("all", Distribution::Uniform, &[("get", 1.0)])];
+    for (in_place, phases, live_keys) in [
+        (InPlace::New, workload([]).phases, Some(1000)),
+        (InPlace::Existing, vec![phase("gets", gets, 100, 1)], None),
+        (InPlace::New, vec![Phase::new("stats", PhaseKind::Stats)], Some(0)),
+    ] {
+        spec.engine.in_place = Some(in_place);
+        spec.workload.phases = phases;
+        let record = execute(&SinterEngine, &spec, &AtomicBool::new(false));
+        assert_eq!(record.failure, None);
+        let phase = &record.phases[0];
+        assert_eq!(phase.space.live_keys, live_keys, "{in_place:?}");
+        assert!(phase.found.is_none_or(|found| (found.found, found.asked) == (100, 100)), "{:?}", phase.found);
+        assert!(phase.space.store_bytes > 0, "the engine's own figure");
+        assert!(std::fs::read_dir(directory.path()).unwrap().next().is_some(), "it is still there");
+    }
 }

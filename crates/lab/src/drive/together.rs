@@ -1,6 +1,6 @@
 //! Threads that begin at one moment, or not at all.
 
-use crate::target::{Failure, Outcome};
+use crate::system::{Failure, Outcome};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

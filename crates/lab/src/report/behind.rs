@@ -344,7 +344,7 @@ impl<'a> Runs<'a> {
 fn parts(cell: &Cell) -> Vec<(String, Vec<String>)> {
     let measures = cell.measures.iter().map(|(name, phases)| (name.clone(), phases.clone()));
     let is_measured = |name: &String| cell.measures.values().any(|phases| phases.contains(name));
-    let works = |kind: &PhaseKind| !matches!(kind, PhaseKind::Settle | PhaseKind::Compact);
+    let works = |kind: &PhaseKind| matches!(kind, PhaseKind::Load { .. } | PhaseKind::Run { .. } | PhaseKind::Replay { .. });
     let others = cell.workload.phases.iter().filter(|phase| works(&phase.kind) && !is_measured(&phase.name));
     let mut parts: Vec<_> = measures.chain(others.map(|phase| (phase.name.clone(), vec![phase.name.clone()]))).collect();
     let order = |phases: &[String]| cell.workload.phases.iter().position(|phase| phases.first() == Some(&phase.name));

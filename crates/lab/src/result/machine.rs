@@ -80,16 +80,20 @@ pub struct Process {
 }
 
 impl Process {
-    /// Reads the figures of the current process.
+    /// Reads the figures of the current process without its children: finding these takes a look at every process of the machine.
     pub fn now() -> Self {
-        Self::of(std::process::id())
+        Self::sum(&[std::process::id()])
     }
 
-    /// Reads the figures of a process; all are 0 if it has ended. The proportional set makes the kernel walk the page tables: about a
-    /// millisecond per gigabyte.
+    /// Reads the figures of a process and its descendants; all are 0 if it has ended.
     pub fn of(process: u32) -> Self {
+        Self::sum(&processes(process))
+    }
+
+    /// The proportional set makes the kernel walk the page tables: about a millisecond per gigabyte.
+    fn sum(processes: &[u32]) -> Self {
         let mut all = Process::default();
-        for (place, process) in processes(process).into_iter().enumerate() {
+        for (place, &process) in processes.iter().enumerate() {
             let stat = read(process, "stat");
             all.count += usize::from(!stat.is_empty());
             let status = read(process, "status");

@@ -1,7 +1,7 @@
 //! Activity of a store on a zoned drive below its files.
 
 use super::CauseBytes;
-use crate::target::Figures;
+use crate::system::Figures;
 use serde::{Deserialize, Serialize};
 use sinter_storage::store::ByLifetime;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Named workloads, as data.
 
-use super::spec::{Distribution, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
+use super::spec::{Distribution, Mix, Order, Phase, PhaseKind, Workload};
 
 /// A part of a workload: name, weight, range, distribution, operations.
 type Part = (&'static str, f64, (f64, f64), Distribution, &'static [(&'static str, f64)]);
@@ -52,28 +52,11 @@ pub fn named(name: &str, keys: u64, operations: u64, threads: usize) -> Option<W
     let mix = |&(name, weight, range, distribution, operations): &Part| Mix {
         name: name.into(),
         weight,
-        family: None,
         range,
-        distribution,
-        operations: operations.iter().map(|(name, weight)| ((*name).into(), *weight)).collect(),
         scan_length: SCAN_LENGTH,
+        ..Mix::all(distribution, operations.iter().copied())
     };
-    let run = PhaseKind::Run {
-        mixes: parts.iter().map(mix).collect(),
-        operations: Some(operations),
-        seconds: None,
-        threads,
-        pace: Pace::Closed,
-        warm_up_seconds: 0.0,
-        writer: None,
-    };
-    let phases = [("load", PhaseKind::Load { order: Order::Random, threads }), ("settle", PhaseKind::Settle), ("run", run)];
-    Some(Workload {
-        name: (*name).into(),
-        keys,
-        key_size: 24,
-        value_size: ValueSize::Fixed(1000),
-        compression_ratio: 0.5,
-        phases: phases.into_iter().map(|(name, kind)| Phase { name: name.into(), kind }).collect(),
-    })
+    let run = Phase::requests("run", parts.iter().map(mix).collect(), operations, threads);
+    let phases = vec![Phase::load("load", Order::Random, threads), Phase::new("settle", PhaseKind::Settle), run];
+    Some(Workload::new(*name, keys, (24, 1000), phases))
 }

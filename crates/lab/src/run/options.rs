@@ -1,7 +1,7 @@
 //! The settings of a spec as the text of an OPTIONS file, the common language of all engines.
 
 use super::spec::EngineSpec;
-use crate::target::Outcome;
+use crate::system::Outcome;
 use sinterdb::settings::OptionsFile;
 use std::fmt::Write;
 

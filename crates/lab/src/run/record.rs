@@ -3,6 +3,7 @@
 use super::spec::RunSpec;
 use crate::result::{Found, Latency, LevelResult, Machine, Memory, Space, Stalls, Written, Zones, thousands};
 use serde::{Deserialize, Serialize};
+use sinterdb::ledger::HistogramSummary;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -101,6 +102,9 @@ pub const PROCESS: &str = "process";
 pub struct Phase {
     /// Name of the phase.
     pub name: String,
+    /// Whether the phase was ended early, by the user or a failure. (Records of `sinter run` leave such phases out.)
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Operations, warm-up left out.
     pub operations: u64,
     /// Requests of an open loop that were due before the end of the phase and never started, because the engine was too slow.
@@ -108,6 +112,9 @@ pub struct Phase {
     pub not_started: u64,
     /// Seconds, warm-up left out.
     pub seconds: f64,
+    /// Seconds of all threads together, warm-up left out; for the time of an operation as its thread sees it.
+    #[serde(default)]
+    pub thread_seconds: f64,
     /// `operations / seconds`.
     pub operations_per_second: f64,
     /// Key and value bytes read or written.
@@ -118,6 +125,9 @@ pub struct Phase {
     pub latency: Option<Latency>,
     /// Latency by operation, such as `hot get`.
     pub latency_by_operation: BTreeMap<String, Latency>,
+    /// The writer beside the other threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_writer: Option<BackgroundWriter>,
     /// Bytes written during the phase, by cause.
     pub written: Written,
     /// Activity of the zoned store below its files during the phase.
@@ -136,7 +146,7 @@ pub struct Phase {
     pub space: Space,
     /// Stalls of writers.
     pub stalls: Stalls,
-    /// Memory of the process and its children.
+    /// Memory of the process; of a server, with its children.
     pub memory: Memory,
     /// Proportional set size at the end of the phase, bytes.
     pub proportional_bytes: u64,
@@ -154,6 +164,18 @@ pub struct Phase {
     pub series: Vec<Second>,
     /// Counters of the engine at the end of the phase.
     pub tickers: BTreeMap<String, u64>,
+    /// Distributions that the engine keeps, at the end of the phase, in the unit that the name says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub histograms: BTreeMap<String, HistogramSummary>,
+}
+
+/// Figures of the writer beside the other threads, which are part of none of theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BackgroundWriter {
+    /// Puts.
+    pub operations: u64,
+    /// Puts per second of the writer's own time.
+    pub operations_per_second: f64,
 }
 
 /// One second of a phase, or a tenth of one.

@@ -91,12 +91,14 @@ fn what_is_wrong(phase: &Phase) -> Option<&'static str> {
         PhaseKind::Compact => Some("compact"),
         PhaseKind::Change { .. } => Some("change"),
         PhaseKind::Replay { .. } => Some("replay"),
-        PhaseKind::Run { threads, pace, writer, mixes, .. } => {
+        PhaseKind::Flush | PhaseKind::Wait | PhaseKind::Empty | PhaseKind::Stats => Some("flush, wait, empty and stats"),
+        PhaseKind::Run { threads, pace, writer, mixes, calls, .. } => {
             let known = |mix: &Mix| mix.operations.keys().all(|name| template(name).is_ok());
             [
                 (*threads != 1, "threads: their connections are one thread's"),
                 (*pace != Pace::Closed, "other pace than closed"),
                 (writer.is_some(), "writer"),
+                (!calls.is_default(), "calls other than one by one"),
                 (!mixes.iter().all(known), "other operations than delete, get, put and templates of commands"),
             ]
             .into_iter()

@@ -67,6 +67,19 @@ pub struct EngineSpec {
     /// The engine is a server, started for the run; `database` holds settings by the names of its own command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSpec>,
+    /// The database lies in the medium's directory itself and stays there. `None`: in a directory of the run, removed at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<InPlace>,
+}
+
+/// Start of a database that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InPlace {
+    /// Empty: files of a database are removed first.
+    New,
+    /// The database that is there.
+    Existing,
 }
 
 /// A new emulated drive of zones, and the policies of the store on it by name (docs/engine/zones.md). A small drive is kept in memory, a
@@ -193,6 +206,13 @@ pub struct Workload {
     pub phases: Vec<Phase>,
 }
 
+impl Workload {
+    /// A workload of keys of one size and values of one size, half of which compresses away.
+    pub fn new(name: impl Into<String>, keys: u64, (key_size, value): (usize, usize), phases: Vec<Phase>) -> Self {
+        Workload { name: name.into(), keys, key_size, value_size: ValueSize::Fixed(value), compression_ratio: 0.5, phases }
+    }
+}
+
 /// Sizes of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -223,6 +243,51 @@ pub struct Phase {
     pub kind: PhaseKind,
 }
 
+impl Phase {
+    /// A phase of some work.
+    pub fn new(name: impl Into<String>, kind: PhaseKind) -> Self {
+        Phase { name: name.into(), kind }
+    }
+
+    /// Loads all keys, by `threads` threads.
+    pub fn load(name: &str, order: Order, threads: usize) -> Self {
+        Self::new(name, PhaseKind::Load { order, threads })
+    }
+
+    /// Makes `count` requests of some mixes, by `threads` threads that each start one when their last one ended.
+    pub fn requests(name: impl Into<String>, mixes: Vec<Mix>, count: u64, threads: usize) -> Self {
+        let (operations, pace, warm_up_seconds, calls) = (Some(count), Pace::Closed, 0.0, Calls::default());
+        Self::new(name, PhaseKind::Run { mixes, operations, seconds: None, threads, pace, warm_up_seconds, writer: None, calls })
+    }
+
+    /// Like [`Phase::requests`], for some seconds instead, `warm_up` of them at the start not measured.
+    pub fn timed(name: &str, mixes: Vec<Mix>, all: f64, warm_up: f64, threads: usize) -> Self {
+        let mut phase = Self::requests(name, mixes, 0, threads);
+        if let PhaseKind::Run { operations, seconds, warm_up_seconds, .. } = &mut phase.kind {
+            (*operations, *seconds, *warm_up_seconds) = (None, Some(all), warm_up);
+        }
+        phase
+    }
+
+    /// Requests at another pace.
+    #[must_use]
+    pub fn at(mut self, wanted: Pace) -> Self {
+        if let PhaseKind::Run { pace, .. } = &mut self.kind {
+            *pace = wanted;
+        }
+        self
+    }
+
+    /// Requests beside a thread that writes.
+    #[must_use]
+    pub fn beside(mut self, thread: Writer) -> Self {
+        if let PhaseKind::Run { writer, .. } = &mut self.kind {
+            *writer = Some(thread);
+        }
+        self
+    }
+}
+
 /// Work of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -237,6 +302,14 @@ pub enum PhaseKind {
     },
     /// Flushes, then waits until no compaction is due.
     Settle,
+    /// Flushes.
+    Flush,
+    /// Waits until no compaction is due.
+    Wait,
+    /// Closes the database and opens an empty one.
+    Empty,
+    /// Does nothing: bytes written, zones and stalls of its record are those since the database was opened.
+    Stats,
     /// Merges the whole key space.
     Compact,
     /// Changes settings of the first family while the store is open.
@@ -248,7 +321,8 @@ pub enum PhaseKind {
     Run {
         /// Operations and their keys.
         mixes: Vec<Mix>,
-        /// Operations of all threads together, those of the warm-up included; each thread does its share. `None` if seconds decide.
+        /// Operations of all threads together (see also [`Calls::per_thread`]), those of the warm-up included; each thread does its
+        /// share. `None` if seconds decide.
         operations: Option<u64>,
         /// Seconds; `None` if the count decides. Exactly one of both is given.
         seconds: Option<f64>,
@@ -262,6 +336,9 @@ pub enum PhaseKind {
         /// Thread that writes meanwhile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         writer: Option<Writer>,
+        /// How operations are called.
+        #[serde(default, skip_serializing_if = "Calls::is_default")]
+        calls: Calls,
     },
     /// Replays a text trace (docs/lab/traces.md) with one thread.
     Replay {
@@ -277,10 +354,42 @@ pub enum PhaseKind {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writer {
-    /// Puts per second, at times that do not depend on the engine: every engine is read beside the same writes.
-    pub per_second: f64,
+    /// Puts per second, at times that do not depend on the engine: every engine is read beside the same writes. `None`: without pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
     /// Distribution of the keys.
     pub distribution: Distribution,
+}
+
+/// How the operations of a phase are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Calls {
+    /// Entries of a call: puts and deletes form one write batch, gets one multi-get. Operations are entries; latencies are those of calls.
+    pub batch: u64,
+    /// Whether every write is durable before it returns, also where `engine.sync` is false.
+    pub sync: bool,
+    /// Whether no latency is taken: reading the clock costs about 21 ns per call.
+    pub untimed: bool,
+    /// Whether each thread does all `operations`, and goes through sequential or unique keys by itself.
+    pub per_thread: bool,
+    /// Key and value bytes that all threads together, the writer included, put per second at most; waits are part of no latency.
+    pub bytes_per_second: Option<u64>,
+    /// Changes the random draws of the phase: two runs on one database shall not meet its keys in one order.
+    pub salt: u64,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Calls { batch: 1, sync: false, untimed: false, per_thread: false, bytes_per_second: None, salt: 0 }
+    }
+}
+
+impl Calls {
+    /// Whether each operation is a call of its own, timed and without a limit.
+    pub fn is_default(&self) -> bool {
+        *self == Calls::default()
+    }
 }
 
 /// Order of a load.
@@ -322,11 +431,25 @@ pub struct Mix {
     /// Distribution of the keys within the range.
     pub distribution: Distribution,
     /// Weights of the operations: `get`, `get_missing`, `put`, `insert` (a new key, next to a random one of the range), `delete`,
-    /// `read_modify_write`, `scan`; for servers `get`, `put`, `delete` and templates of commands, such as
+    /// `read_modify_write`, `scan`, `seek`, `walk`, `walk_back`; for servers `get`, `put`, `delete` and templates of commands, such as
     /// `HSET {key} {member of 10} {value}` (docs/lab/lab.md).
     pub operations: BTreeMap<String, f64>,
-    /// Largest number of entries read by a scan; lengths from 1 to here are equally frequent.
+    /// Largest number of entries read by a scan; lengths from 1 to here are equally frequent. A seek reads exactly so many.
     pub scan_length: usize,
+}
+
+impl Mix {
+    /// Operations with their weights (0: left out) at all keys of the first family.
+    pub fn all<'a>(distribution: Distribution, operations: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
+        let operations = operations.into_iter().filter(|(_, weight)| *weight > 0.0);
+        let operations = operations.map(|(name, weight)| (name.to_string(), weight)).collect();
+        Mix { name: "all".to_string(), weight: 1.0, family: None, range: (0.0, 1.0), distribution, operations, scan_length: 1 }
+    }
+
+    /// Puts at all keys of the first family.
+    pub fn puts(distribution: Distribution) -> Self {
+        Self::all(distribution, [("put", 1.0)])
+    }
 }
 
 /// Distribution of keys over a range.

@@ -39,20 +39,18 @@ fn ranges_cut_the_keys_without_a_gap() {
     }
 }
 
+fn refused(change: &dyn Fn(&mut RunSpec), complaints: &[&str]) {
+    let mut spec = spec();
+    change(&mut spec);
+    assert_eq!(spec.validate(), complaints);
+}
+
+fn run(spec: &mut RunSpec) -> &mut PhaseKind {
+    &mut spec.workload.phases[2].kind
+}
+
 #[test]
 fn every_complaint_names_its_field() {
-    let refused = |change: &dyn Fn(&mut RunSpec), complaints: &[&str]| {
-        let mut spec = spec();
-        change(&mut spec);
-        assert_eq!(spec.validate(), complaints);
-    };
-    fn run(spec: &mut RunSpec) -> &mut PhaseKind {
-        &mut spec.workload.phases[2].kind
-    }
-    fn mix(spec: &mut RunSpec) -> &mut Mix {
-        let PhaseKind::Run { mixes, .. } = run(spec) else { panic!() };
-        &mut mixes[0]
-    }
     refused(&|spec| spec.version = 0, &["version: must be 1, not 0"]);
     refused(&|spec| spec.engine.families.clear(), &["engine.families: must name at least one"]);
     refused(
@@ -69,6 +67,18 @@ fn every_complaint_names_its_field() {
     refused(&|spec| spec.workload.value_size = ValueSize::Uniform(2, 1), &["workload.value_size.uniform: 2 is more than 1"]);
     refused(&|spec| spec.workload.compression_ratio = f64::NAN, &["workload.compression_ratio: must be 0 to 1, not NaN"]);
     refused(&|spec| spec.workload.phases[1].name = "load".into(), &["workload.phases[1].name: \"load\" is there twice"]);
+    refused(
+        &|spec| (spec.engine.name, spec.engine.in_place) = ("fjall".into(), Some(InPlace::New)),
+        &["engine.in_place: is for sinter alone, without server, tiers and zones"],
+    );
+}
+
+#[test]
+fn complaints_about_a_phase_name_it() {
+    fn mix(spec: &mut RunSpec) -> &mut Mix {
+        let PhaseKind::Run { mixes, .. } = run(spec) else { panic!() };
+        &mut mixes[0]
+    }
     let at = "workload.phases[2] (run)";
     refused(
         &|spec| {
@@ -82,10 +92,33 @@ fn every_complaint_names_its_field() {
             &format!("{at}.pace.open: must be more than 0, and at most 1000000000 per second"),
         ],
     );
+    let call = |batch, untimed, bytes_per_second| Calls { batch, untimed, bytes_per_second, ..Calls::default() };
+    refused(
+        &|spec| {
+            let PhaseKind::Run { calls, pace, .. } = run(spec) else { panic!() };
+            (*calls, *pace) = (call(0, true, Some(0)), Pace::Open(1.0));
+        },
+        &[
+            &format!("{at}.calls: batch must be 1 to 1048576, not 0"),
+            &format!("{at}.calls: untimed and bytes_per_second need a closed pace"),
+            &format!("{at}.calls: bytes_per_second must be at least 1"),
+        ],
+    );
+    refused(
+        &|spec| {
+            let PhaseKind::Run { calls, mixes, .. } = run(spec) else { panic!() };
+            *calls = call(2, false, None);
+            mixes[0].operations.insert("walk".into(), 1.0);
+        },
+        &[
+            &format!("{at}.calls: batch needs a phase of one of get, get_missing, put, delete"),
+            &format!("{at}.mixes: walk and walk_back are the only operation of a phase"),
+        ],
+    );
     refused(
         &|spec| {
             let PhaseKind::Run { writer, .. } = run(spec) else { panic!() };
-            *writer = Some(Writer { per_second: 0.0, distribution: Distribution::Zipf(-1.0) });
+            *writer = Some(Writer { per_second: Some(0.0), distribution: Distribution::Zipf(-1.0) });
         },
         &[
             &format!("{at}.writer.per_second: must be more than 0, and at most 1000000000 per second"),
@@ -104,7 +137,7 @@ fn every_complaint_names_its_field() {
     mixed(&|mix| mix.operations = BTreeMap::from([("get".into(), f64::INFINITY)]), infinite);
     mixed(
         &|mix| mix.operations = BTreeMap::from([("read".into(), 1.0)]),
-        ".operations.read: is none of get, get_missing, put, insert, delete, read_modify_write, scan",
+        ".operations.read: is none of get, get_missing, put, insert, delete, read_modify_write, scan, seek, walk, walk_back",
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::served;
 use super::spec::{
-    Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
+    Calls, Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
 };
 use super::template::Template;
 use sinter_storage::store::zoned::{Allocation, Collection, Reset};
@@ -10,7 +10,12 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// The operations that a mix can name.
-pub const OPERATIONS: [&str; 7] = ["get", "get_missing", "put", "insert", "delete", "read_modify_write", "scan"];
+pub const OPERATIONS: [&str; 10] =
+    ["get", "get_missing", "put", "insert", "delete", "read_modify_write", "scan", "seek", "walk", "walk_back"];
+/// Operations of which several can be one call.
+const BATCHED: [&str; 4] = ["get", "get_missing", "put", "delete"];
+/// Operations that keep an iterator open, so that a phase has no others.
+const WALKS: [&str; 2] = ["walk", "walk_back"];
 
 /// Temperatures that a tier can serve.
 const TEMPERATURES: [&str; 5] = ["hot", "warm", "cool", "cold", "ice"];
@@ -23,6 +28,8 @@ const MAX_VALUE: usize = 1 << 30;
 const MAX_KEY: usize = 65_535;
 /// Largest weight: sums and products of weights stay far below infinity.
 const MAX_WEIGHT: f64 = 1e9;
+/// Most entries of a call.
+const MAX_BATCH: u64 = 1 << 20;
 /// Largest processor time, percent: a thousand processors.
 const MAX_PERCENT: u32 = 100_000;
 /// Bytes of a block of an emulated drive of zones.
@@ -96,6 +103,8 @@ impl Check {
             self.zones(zones);
             self.that(engine.tiers.is_empty(), "engine.zones", "and tiers cannot be combined");
         }
+        let alone = engine.name == "sinter" && engine.server.is_none() && engine.tiers.is_empty() && engine.zones.is_none();
+        self.that(engine.in_place.is_none() || alone, "engine.in_place", "is for sinter alone, without server, tiers and zones");
         // Settings become lines of an OPTIONS file.
         for (name, value) in engine.database.iter().chain(engine.families.iter().flat_map(|family| &family.settings)) {
             let plain = !name.is_empty() && !name.contains(['=', '[']) && !(name.clone() + value).contains(['\n', '\r', '#']);
@@ -154,9 +163,9 @@ impl Check {
     fn phase(&mut self, at: &str, kind: &PhaseKind, workload: &Workload, families: &BTreeSet<&str>) {
         match kind {
             PhaseKind::Load { threads, .. } => self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads")),
-            PhaseKind::Settle | PhaseKind::Compact => {}
+            PhaseKind::Settle | PhaseKind::Compact | PhaseKind::Flush | PhaseKind::Wait | PhaseKind::Empty | PhaseKind::Stats => {}
             PhaseKind::Change { settings } => self.that(!settings.is_empty(), &format!("{at}.settings"), "must name at least one"),
-            PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer } => {
+            PhaseKind::Run { mixes, operations, seconds, threads, pace, warm_up_seconds, writer, calls } => {
                 self.within(*threads, 1, MAX_THREADS, &format!("{at}.threads"));
                 let one = operations.is_some() != seconds.is_some();
                 self.that(one, at, "one of operations and seconds must be given, and not both");
@@ -167,13 +176,28 @@ impl Check {
                 self.pace(at, *pace);
                 self.that(*pace != Pace::Trace, &format!("{at}.pace"), "trace is for replays");
                 self.mixes(at, mixes, workload, families);
+                self.calls(at, calls, mixes, *pace);
                 if let Some(writer) = writer {
-                    self.rate(&format!("{at}.writer.per_second"), writer.per_second);
+                    writer.per_second.into_iter().for_each(|rate| self.rate(&format!("{at}.writer.per_second"), rate));
                     self.distribution(&format!("{at}.writer.distribution"), writer.distribution);
                 }
             }
             PhaseKind::Replay { pace, .. } => self.pace(at, *pace),
         }
+    }
+
+    fn calls(&mut self, at: &str, calls: &Calls, mixes: &[Mix], pace: Pace) {
+        let Calls { batch, untimed, bytes_per_second, .. } = *calls;
+        let names: Vec<&str> = mixes.iter().flat_map(|mix| mix.operations.keys()).map(String::as_str).collect();
+        let one_of = |list: &[&str]| matches!(names.as_slice(), [one] if list.contains(one));
+        let at_calls = format!("{at}.calls");
+        self.that((1..=MAX_BATCH).contains(&batch), &at_calls, format_args!("batch must be 1 to {MAX_BATCH}, not {batch}"));
+        self.that(batch <= 1 || one_of(&BATCHED), &at_calls, format_args!("batch needs a phase of one of {}", BATCHED.join(", ")));
+        let walks = names.iter().any(|name| WALKS.contains(name));
+        self.that(!walks || one_of(&WALKS), &format!("{at}.mixes"), "walk and walk_back are the only operation of a phase");
+        let closed = pace == Pace::Closed;
+        self.that(closed || (!untimed && bytes_per_second.is_none()), &at_calls, "untimed and bytes_per_second need a closed pace");
+        self.that(bytes_per_second != Some(0), &at_calls, "bytes_per_second must be at least 1");
     }
 
     fn pace(&mut self, at: &str, pace: Pace) {

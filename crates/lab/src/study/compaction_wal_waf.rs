@@ -3,11 +3,10 @@
 //! followed here: repeats with intervals and the bytes by cause, and hot and cold keys in families of different styles.
 
 use super::metric::Metric;
-use super::plan::{Bound, Cell, Comparison, Group, Hypothesis, Request, Scale, Study, Term, comparison, each};
-use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
-use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Phase, ValueSize, Workload};
+use super::plan::{Bound, Cell, Comparison, DEBTS, Group, Hypothesis, Request, Scale, Study, Term, comparison, each};
+use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, owed, puts, putter, settle};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Workload};
 use crate::statistics::Fold;
-use std::collections::BTreeMap;
 
 /// Name of the study on the command line.
 pub const NAME: &str = "compaction-wal-waf";
@@ -26,8 +25,6 @@ const KEY: usize = 16;
 const VALUES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
 /// The measured loads, each with the compactions that it leaves.
 const LOADS: [&str; 2] = ["fillrandom", "overwrite"];
-/// Suffix of phases that finish the compactions left by the phase before.
-const DEBTS: &str = "debts";
 
 /// Smallest fan-out of the study.
 const LEAST_FAN_OUT: u64 = 4;
@@ -140,27 +137,14 @@ fn fill_and_overwrite(value: usize, keys: u64, suffix: &str) -> Workload {
     let mut phases = Vec::new();
     for load in LOADS {
         phases.push(puts(load, keys, vec![putter("put", 1.0, None, (0.0, 1.0), Distribution::Uniform)]));
-        phases.push(settle(&format!("{load} {DEBTS}")));
+        phases.push(owed(load));
     }
-    Workload {
-        name: format!("fillrandom, overwrite, {value} B{suffix}"),
-        keys,
-        key_size: KEY,
-        value_size: ValueSize::Fixed(value),
-        compression_ratio: 0.5,
-        phases,
-    }
-}
-
-fn measures<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, Vec<String>> {
-    names.into_iter().map(|name| (name.to_string(), vec![name.to_string(), format!("{name} {DEBTS}")])).collect()
+    Workload::new(format!("fillrandom, overwrite, {value} B{suffix}"), keys, (KEY, value), phases)
 }
 
 fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: Workload) -> Cell {
-    let owes = |phase: &&Phase| workload.phases.iter().any(|other| other.name == format!("{} {DEBTS}", phase.name));
-    let measures = measures(workload.phases.iter().filter(owes).map(|phase| phase.name.as_str()));
-    let factors = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Cell { name, factors, settings, workload, measures, limits: Limits::default(), engines: Vec::new(), may_fill: false, more: 0 }
+    let owing = workload.phases.iter().filter_map(|phase| phase.name.strip_suffix(DEBTS)).map(str::to_string).collect::<Vec<_>>();
+    Cell::new(name, factors, settings, workload).measuring_each(owing.iter().map(String::as_str))
 }
 
 /// A, and A with db_bench's memtables, as the factor `part` and in names.
@@ -240,20 +224,14 @@ fn families(sizes: &Sizes) -> Vec<Cell> {
         let cold_family = cold.map(|_| "cold");
         let hot = |weight, distribution| putter("hot", weight, None, (0.0, HOT), distribution);
         let cold = |weight, distribution| putter("cold", weight, cold_family, (HOT, 1.0), distribution);
-        let workload = Workload {
-            name: "hot and cold keys".to_string(),
-            keys,
-            key_size: KEY,
-            value_size: ValueSize::Fixed(sizes.values[0]),
-            compression_ratio: 0.5,
-            phases: vec![
-                puts("load cold", keys - hot_keys, vec![cold(1.0, Distribution::Unique)]),
-                puts("load hot", hot_keys, vec![hot(1.0, Distribution::Unique)]),
-                settle("loaded"),
-                puts("update", 3 * keys, vec![hot(0.9, Distribution::Uniform), cold(0.1, Distribution::Uniform)]),
-                settle(&format!("update {DEBTS}")),
-            ],
-        };
+        let phases = vec![
+            puts("load cold", keys - hot_keys, vec![cold(1.0, Distribution::Unique)]),
+            puts("load hot", hot_keys, vec![hot(1.0, Distribution::Unique)]),
+            settle("loaded"),
+            puts("update", 3 * keys, vec![hot(0.9, Distribution::Uniform), cold(0.1, Distribution::Uniform)]),
+            owed("update"),
+        ];
+        let workload = Workload::new("hot and cold keys", keys, (KEY, sizes.values[0]), phases);
         let settings = database(list, sizes.memtable(), true, false);
         cells.push(cell(format!("C {name}"), &[("part", "C"), ("families", name)], settings, workload));
     }

@@ -77,7 +77,7 @@ fn of_phase(phase: &Phase, keys: u64, entry: f64, live: f64) -> (u64, f64) {
             };
             (puts as u64, time)
         }
-        PhaseKind::Settle | PhaseKind::Change { .. } | PhaseKind::Replay { .. } => (0, 0.0),
+        _ => (0, 0.0),
     }
 }
 
@@ -221,7 +221,6 @@ fn count(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::plan::Scale;
-    use super::super::settings::putter;
     use super::super::{catalogue, testing};
     use super::*;
     use crate::run::{Distribution, PhaseRecord};
@@ -273,10 +272,7 @@ mod tests {
 
     #[test]
     fn shares_of_writes() {
-        let mix = |weights: &[(&str, f64)]| Mix {
-            operations: weights.iter().map(|(name, weight)| (name.to_string(), *weight)).collect(),
-            ..putter("all", 2.0, None, (0.0, 1.0), Distribution::Uniform)
-        };
+        let mix = |weights: &[(&'static str, f64)]| Mix { weight: 2.0, ..Mix::all(Distribution::Uniform, weights.iter().copied()) };
         assert_eq!(writing(&[mix(&[("get", 3.0), ("put", 1.0)]), mix(&[("HSET {key} {member} {value}", 1.0)])]), 0.625);
         assert_eq!(writing(&[mix(&[("HGETALL {key}", 1.0), ("LRANGE {key} 0 99", 1.0), ("scan", 1.0)])]), 0.0);
         assert_eq!([about(5.0), about(600.0), about(7200.0), about(1e6)], ["a minute", "10 min", "2 h", "12 days"]);

@@ -2,10 +2,9 @@
 //! outcome is a table row.
 
 use super::plan::{Cell, Request, Scale, Study};
-use super::settings::{BASE, MEMTABLE, Shape, database, family};
-use super::side_by_side::{ENTRY, measure, owed, requests};
-use crate::run::{EngineSpec, Limits, ValueSize, Workload};
-use std::collections::BTreeMap;
+use super::settings::{BASE, MEMTABLE, Shape, database, family, owed};
+use super::side_by_side::{ENTRY, requests};
+use crate::run::{EngineSpec, Workload};
 
 /// Name on the command line.
 pub const NAME: &str = "large-load";
@@ -34,25 +33,9 @@ impl Sizes {
 /// The study.
 pub fn study(scale: Scale, request: &Request) -> Study {
     let sizes = Sizes::of(scale);
-    let workload = Workload {
-        name: "random writes, large".to_string(),
-        keys: sizes.keys,
-        key_size: ENTRY.0,
-        value_size: ValueSize::Fixed(ENTRY.1),
-        compression_ratio: 0.5,
-        phases: vec![requests(LOAD, "put", Some(sizes.keys), None, None), owed(LOAD)],
-    };
-    let cell = Cell {
-        name: workload.name.clone(),
-        factors: BTreeMap::new(),
-        settings: settings(&sizes),
-        measures: BTreeMap::from([measure(&workload, LOAD)]),
-        workload,
-        limits: Limits::default(),
-        engines: Vec::new(),
-        may_fill: false,
-        more: 0,
-    };
+    let phases = vec![requests(LOAD, "put", sizes.keys), owed(LOAD)];
+    let workload = Workload::new("random writes, large", sizes.keys, ENTRY, phases);
+    let cell = Cell::new(workload.name.clone(), &[], settings(&sizes), workload).measuring_each([LOAD]);
     let title = "Engines side by side on a large load";
     Study { questions: questions(&sizes), cells: vec![cell], ..request.study(NAME, title, Some(scale), 1) }
 }

@@ -3,7 +3,7 @@
 use crate::result::{Latency, LevelResult, Zones};
 use crate::run::{PhaseRecord, RunRecord, Second};
 use crate::statistics::mean;
-use crate::target::{FLUSHES, INDEX_BYTES};
+use crate::system::{FLUSHES, INDEX_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::Error;
 use super::plan::{Cell, Request, Study};
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, settle};
-use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, PhaseKind, Workload};
+use crate::run::{Distribution, EngineSpec, Mix, Phase, PhaseKind, Workload};
 use sinterdb::internal::settings::format_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,9 +77,9 @@ fn start(workload: &Workload) -> usize {
     // Several families are loaded by runs that put each key of a range once.
     let puts_once = |mix: &Mix| mix.distribution == Distribution::Unique && mix.operations.keys().all(|operation| operation == "put");
     let is_load = |kind: &PhaseKind| match kind {
-        PhaseKind::Load { .. } | PhaseKind::Settle | PhaseKind::Compact => true,
         PhaseKind::Run { mixes, .. } => mixes.iter().all(puts_once),
         PhaseKind::Replay { .. } | PhaseKind::Change { .. } => false,
+        _ => true,
     };
     workload.phases.iter().position(|phase| !is_load(&phase.kind)).unwrap_or(0)
 }
@@ -102,16 +102,10 @@ pub(super) fn study(workload: Workload, request: &Request) -> Result<Study, Erro
     }
     let workload = settled(workload);
     let measures = BTreeMap::from([(MEASURE.to_string(), measured(&workload))]);
-    let cells = shapes(MEMTABLE).into_iter().map(|tried| Cell {
-        name: tried.name,
-        factors: tried.factors.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-        settings: settings(&workload, tried.shape, MEMTABLE),
-        workload: workload.clone(),
-        measures: measures.clone(),
-        limits: Limits::default(),
-        engines: Vec::new(),
-        may_fill: false,
-        more: 0,
+    let cells = shapes(MEMTABLE).into_iter().map(|tried| {
+        let factors: Vec<_> = tried.factors.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let settings = settings(&workload, tried.shape, MEMTABLE);
+        Cell { measures: measures.clone(), ..Cell::new(tried.name, &factors, settings, workload.clone()) }
     });
     let questions = vec![format!(
         "Which compaction style, base level and fan-out give workload {:?} the least write amplification, at which space, memory \

@@ -113,7 +113,40 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// End of the name of a phase that finishes the compactions left by another.
+pub(super) const DEBTS: &str = " debts";
+
 impl Cell {
+    /// A cell of all engines, without limits of its own and without measures.
+    pub(crate) fn new(name: impl Into<String>, factors: &[(&str, &str)], settings: EngineSpec, workload: Workload) -> Self {
+        Cell {
+            name: name.into(),
+            factors: factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            settings,
+            workload,
+            measures: BTreeMap::new(),
+            limits: Limits::default(),
+            engines: Vec::new(),
+            may_fill: false,
+            more: 0,
+        }
+    }
+
+    /// Adds a measure of the phases for whose names `counts` is true.
+    #[must_use]
+    pub(crate) fn measuring(mut self, name: &str, counts: impl Fn(&str) -> bool) -> Self {
+        let phases = self.workload.phases.iter().map(|phase| &phase.name).filter(|phase| counts(phase)).cloned().collect();
+        self.measures.insert(name.to_string(), phases);
+        self
+    }
+
+    /// Adds a measure for each named phase, which counts together with the phase that finishes its compactions, if there is one.
+    #[must_use]
+    pub(super) fn measuring_each<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let of = |name: &str, phase: &str| phase.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest == DEBTS);
+        names.into_iter().fold(self, |cell, name| cell.measuring(name, |phase| of(name, phase)))
+    }
+
     /// Returns whether the record of a run is a result of the cell. A server that exceeded the cell's limit of memory is one: its phases
     /// before that count.
     pub fn accepts(&self, record: &RunRecord) -> bool {

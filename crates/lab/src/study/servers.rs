@@ -4,9 +4,7 @@ use super::plan::{Cell, Request};
 use crate::drive::permitted_disk;
 use crate::result::Machine;
 pub(super) use crate::result::thousands;
-use crate::run::{
-    Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, REDIS, SERVERS, ServerSpec, ValueSize, Workload,
-};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Mix, Order, Phase, PhaseKind, REDIS, SERVERS, ServerSpec, Workload};
 use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +15,6 @@ pub(super) const SINTER: &str = SERVERS[0];
 pub(super) const CONNECTIONS: usize = 50;
 /// Bytes of keys.
 pub(super) const KEY: usize = 16;
-/// Values compress to half; both servers use that by default: Redis where it writes a base, SinterDB in its tables.
-const COMPRESSION_RATIO: f64 = 0.5;
 /// Durability setting, equal for both servers.
 const FSYNC: (&str, &str) = ("appendfsync", "everysec");
 
@@ -126,39 +122,31 @@ pub(super) fn cell(
     let settings = told.settings.into_iter().chain([(FSYNC.0, FSYNC.1.to_string())]);
     let program = request.servers.redis.clone().filter(|_| told.engine == REDIS);
     let names = |phases: &[&str]| phases.iter().map(|phase| (*phase).to_string()).collect();
-    Cell {
-        name,
-        factors: BTreeMap::new(),
-        settings: EngineSpec {
-            database: settings.map(|(name, value)| (name.to_string(), value)).collect(),
-            families: vec![FamilySpec { name: "default".to_string(), settings: BTreeMap::new() }],
-            wal: true,
-            server: Some(ServerSpec { program, ..server }),
-            ..EngineSpec::default()
-        },
-        workload,
-        measures: measures.iter().map(|(name, phases)| ((*name).to_string(), names(phases))).collect(),
-        limits: Limits::default(),
-        engines: vec![told.engine.to_string()],
-        may_fill: false,
-        more: 0,
-    }
+    let settings = EngineSpec {
+        database: settings.map(|(name, value)| (name.to_string(), value)).collect(),
+        families: vec![FamilySpec { name: "default".to_string(), settings: BTreeMap::new() }],
+        wal: true,
+        server: Some(ServerSpec { program, ..server }),
+        ..EngineSpec::default()
+    };
+    let measures = measures.iter().map(|(name, phases)| ((*name).to_string(), names(phases))).collect();
+    Cell { measures, engines: vec![told.engine.to_string()], ..Cell::new(name, &[], settings, workload) }
 }
 
-/// A workload of keys and values of one size.
+/// A workload of keys and values of one size. Half of a value compresses away; both servers compress by default, Redis where it writes a
+/// base, SinterDB in its tables.
 pub(super) fn workload(name: String, keys: u64, value: u64, phases: Vec<Phase>) -> Workload {
-    let value_size = ValueSize::Fixed(usize::try_from(value).unwrap_or(usize::MAX));
-    Workload { name, keys, key_size: KEY, value_size, compression_ratio: COMPRESSION_RATIO, phases }
+    Workload::new(name, keys, (KEY, usize::try_from(value).unwrap_or(usize::MAX)), phases)
 }
 
 /// Sets every key once, in random order.
 pub(super) fn load(name: &str) -> Phase {
-    Phase { name: name.to_string(), kind: PhaseKind::Load { order: Order::Random, threads: 1 } }
+    Phase::load(name, Order::Random, 1)
 }
 
 /// Waits until the server is at rest.
 pub(super) fn rest(name: &str) -> Phase {
-    Phase { name: name.to_string(), kind: PhaseKind::Settle }
+    Phase::new(name, PhaseKind::Settle)
 }
 
 /// Length of a phase.
@@ -183,21 +171,11 @@ pub(super) fn ask_once(name: &str, operations: &[&str], keys: u64) -> Phase {
 }
 
 fn run(name: &str, operations: &[&str], distribution: Distribution, length: Length) -> Phase {
-    let all = Mix {
-        name: "all".to_string(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution,
-        operations: operations.iter().map(|operation| ((*operation).to_string(), 1.0)).collect(),
-        scan_length: 1,
-    };
-    let (operations, seconds, warm_up_seconds) = match length {
-        Length::Operations(count) => (Some(count), None, 0.0),
-        Length::Seconds { all, warm_up } => (None, Some(all), warm_up),
-    };
-    let kind = PhaseKind::Run { mixes: vec![all], operations, seconds, threads: 1, pace: Pace::Closed, warm_up_seconds, writer: None };
-    Phase { name: name.to_string(), kind }
+    let all = vec![Mix::all(distribution, operations.iter().map(|operation| (*operation, 1.0)))];
+    match length {
+        Length::Operations(count) => Phase::requests(name, all, count, 1),
+        Length::Seconds { all: seconds, warm_up } => Phase::timed(name, all, seconds, warm_up, 1),
+    }
 }
 
 #[cfg(test)]

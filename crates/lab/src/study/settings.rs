@@ -1,7 +1,7 @@
 //! Common settings and workloads of studies, by RocksDB's option names and in its spelling.
 
-use crate::run::{Distribution, EngineSpec, FamilySpec, Mix, Pace, Phase, PhaseKind};
-use std::collections::BTreeMap;
+use super::plan::DEBTS;
+use crate::run::{Distribution, EngineSpec, FamilySpec, Mix, Phase, PhaseKind};
 
 /// Size of memtables and tables in db_bench 10, bytes. Its other defaults: base level of 256 MB, fan-out 10, Snappy, static level targets.
 pub const MEMTABLE: u64 = 64 << 20;
@@ -66,25 +66,20 @@ pub fn database(families: Vec<FamilySpec>, memtable: u64, wal: bool, direct_io: 
 
 /// One thread puts values at keys of the mixes, as fast as it can.
 pub fn puts(name: &str, operations: u64, mixes: Vec<Mix>) -> Phase {
-    let kind = PhaseKind::Run {
-        mixes,
-        operations: Some(operations),
-        seconds: None,
-        threads: 1,
-        pace: Pace::Closed,
-        warm_up_seconds: 0.0,
-        writer: None,
-    };
-    Phase { name: name.to_string(), kind }
+    Phase::requests(name, mixes, operations, 1)
 }
 
 /// A mix of puts only.
 pub fn putter(name: &str, weight: f64, family: Option<&str>, range: (f64, f64), distribution: Distribution) -> Mix {
-    let operations = BTreeMap::from([("put".to_string(), 1.0)]);
-    Mix { name: name.to_string(), weight, family: family.map(str::to_string), range, distribution, operations, scan_length: 1 }
+    Mix { name: name.to_string(), weight, family: family.map(str::to_string), range, ..Mix::puts(distribution) }
+}
+
+/// A phase that finishes the compactions left by another.
+pub fn owed(name: &str) -> Phase {
+    settle(&format!("{name}{DEBTS}"))
 }
 
 /// A phase that flushes and finishes due compactions, so that no shape looks better by deferring work.
 pub fn settle(name: &str) -> Phase {
-    Phase { name: name.to_string(), kind: PhaseKind::Settle }
+    Phase::new(name, PhaseKind::Settle)
 }

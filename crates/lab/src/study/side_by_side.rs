@@ -1,9 +1,8 @@
 //! Engines side by side on well-known workloads: db_bench's and YCSB's. No claim is tested; the outcome is a table.
 
 use super::plan::{Cell, Request, Scale, Study};
-use super::settings::{MEMTABLE, Shape, database, family, settle};
-use crate::run::{Distribution, EngineSpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer, named};
-use std::collections::BTreeMap;
+use super::settings::{MEMTABLE, Shape, database, family, owed};
+use crate::run::{Distribution, EngineSpec, Mix, Order, Phase, Workload, Writer, named};
 
 /// Name of the study on the command line.
 pub const NAME: &str = "side-by-side";
@@ -20,8 +19,6 @@ const WRITES: f64 = 20_000.0;
 /// come last, and E has a load of its own.
 const YCSB: [&str; 5] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d"];
 const YCSB_SCANS: &str = "ycsb-e";
-/// Name of phases that finish the compactions left by the phase before.
-const DEBTS: &str = "debts";
 
 /// Sizes of the study at a scale. Memtables, tables, level targets and cache are divided by `divisor`.
 struct Sizes {
@@ -54,17 +51,10 @@ impl Sizes {
 pub fn study(scale: Scale, request: &Request) -> Study {
     let sizes = Sizes::of(scale);
     let settings = settings(&sizes);
-    let cells = workloads(&sizes).into_iter().map(|(workload, measured)| Cell {
-        name: workload.name.clone(),
-        factors: BTreeMap::new(),
-        settings: settings.clone(),
-        measures: measured.into_iter().map(|name| measure(&workload, name)).collect(),
-        workload,
-        limits: Limits::default(),
-        engines: Vec::new(),
-        may_fill: false,
-        more: 0,
-    });
+    let cell = |(workload, measured): (Workload, Vec<_>)| {
+        Cell::new(workload.name.clone(), &[], settings.clone(), workload).measuring_each(measured)
+    };
+    let cells = workloads(&sizes).into_iter().map(cell);
     let title = "Engines side by side on db_bench's workloads and YCSB";
     Study { questions: questions(&sizes), cells: cells.collect(), ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
@@ -103,79 +93,42 @@ fn settings(sizes: &Sizes) -> EngineSpec {
 
 /// Workloads, each run on a new store, and the names of their measured phases.
 fn workloads(sizes: &Sizes) -> Vec<(Workload, Vec<&'static str>)> {
-    let bench = |name: &str, phases| Workload {
-        name: name.to_string(),
-        keys: sizes.keys,
-        key_size: ENTRY.0,
-        value_size: ValueSize::Fixed(ENTRY.1),
-        compression_ratio: 0.5,
-        phases,
-    };
+    let bench = |name: &str, phases| Workload::new(name, sizes.keys, ENTRY, phases);
+    let records = |name: &str, phases| Workload::new(name, sizes.records, (24, 1000), phases);
     let keys = sizes.keys;
-    let times = |name: &str, operation: &str, count: u64| requests(name, operation, Some(count), None, None);
-    let fills = vec![times("fillrandom", "put", keys), owed("fillrandom"), times("overwrite", "put", keys), owed("overwrite")];
-    let writer = Writer { per_second: WRITES, distribution: Distribution::Uniform };
+    let fills = vec![requests("fillrandom", "put", keys), owed("fillrandom"), requests("overwrite", "put", keys), owed("overwrite")];
+    let writer = Writer { per_second: Some(WRITES), distribution: Distribution::Uniform };
     let reads = vec![
-        load("load", Order::Random, 1),
+        Phase::load("load", Order::Random, 1),
         owed("load"),
         // The cache is warm before anything is measured.
-        times("warm", "get", keys / 2),
-        times("readrandom", "get", keys),
-        times("readmissing", "get_missing", keys),
-        times("seekrandom", "scan", keys / 4),
-        requests("readwhilewriting", "get", None, Some(sizes.seconds), Some(writer)),
+        requests("warm", "get", keys / 2),
+        requests("readrandom", "get", keys),
+        requests("readmissing", "get_missing", keys),
+        requests("seekrandom", "scan", keys / 4),
+        Phase::timed("readwhilewriting", vec![Mix::all(Distribution::Uniform, [("get", 1.0)])], sizes.seconds, 0.0, 1).beside(writer),
         owed("readwhilewriting"),
     ];
-    let mut scans = vec![load("load", Order::Random, CLIENTS), owed("load")];
+    let mut scans = vec![Phase::load("load", Order::Random, CLIENTS), owed("load")];
     scans.extend(ycsb(YCSB_SCANS, sizes, sizes.records / 10));
-    let mut core = vec![load("load", Order::Random, CLIENTS), owed("load")];
+    let mut core = vec![Phase::load("load", Order::Random, CLIENTS), owed("load")];
     core.extend(YCSB.into_iter().flat_map(|name| ycsb(name, sizes, sizes.records)));
     vec![
-        (bench("sequential writes", vec![load("fillseq", Order::Sequential, 1), owed("fillseq")]), vec!["fillseq"]),
+        (bench("sequential writes", vec![Phase::load("fillseq", Order::Sequential, 1), owed("fillseq")]), vec!["fillseq"]),
         (bench("random writes", fills), vec!["fillrandom", "overwrite"]),
         (bench("reads", reads), vec!["readrandom", "readmissing", "seekrandom", "readwhilewriting"]),
-        (records("YCSB A, B, C, F, D", sizes, core), YCSB.to_vec()),
-        (records("YCSB E", sizes, scans), vec![YCSB_SCANS]),
+        (records("YCSB A, B, C, F, D", core), YCSB.to_vec()),
+        (records("YCSB E", scans), vec![YCSB_SCANS]),
     ]
 }
 
-fn records(name: &str, sizes: &Sizes, phases: Vec<Phase>) -> Workload {
-    let value_size = ValueSize::Fixed(1000);
-    Workload { name: name.to_string(), keys: sizes.records, key_size: 24, value_size, compression_ratio: 0.5, phases }
-}
-
-fn load(name: &str, order: Order, threads: usize) -> Phase {
-    Phase { name: name.to_string(), kind: PhaseKind::Load { order, threads } }
-}
-
-pub(super) fn owed(name: &str) -> Phase {
-    settle(&format!("{name} {DEBTS}"))
-}
-
-/// One thread does one operation at random keys, for a number of operations or of seconds.
-pub(super) fn requests(name: &str, operation: &str, operations: Option<u64>, seconds: Option<f64>, writer: Option<Writer>) -> Phase {
-    let all = Mix {
-        name: "all".to_string(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution: Distribution::Uniform,
-        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
-        scan_length: 1,
-    };
-    let (mixes, pace) = (vec![all], Pace::Closed);
-    Phase { name: name.to_string(), kind: PhaseKind::Run { mixes, operations, seconds, threads: 1, pace, warm_up_seconds: 0.0, writer } }
+/// One thread does one operation at random keys.
+pub(super) fn requests(name: &str, operation: &str, count: u64) -> Phase {
+    Phase::requests(name, vec![Mix::all(Distribution::Uniform, [(operation, 1.0)])], count, 1)
 }
 
 /// The requests of a workload of YCSB, and the phase that finishes the compactions left by them.
 fn ycsb(name: &'static str, sizes: &Sizes, operations: u64) -> impl Iterator<Item = Phase> {
     let run = named(name, sizes.records, operations, CLIENTS).and_then(|mut workload| workload.phases.pop());
     run.into_iter().flat_map(move |run| [Phase { name: name.to_string(), ..run }, owed(name)])
-}
-
-/// Measure of a phase, with the phase that finishes its compactions if there is one.
-pub(super) fn measure(workload: &Workload, name: &str) -> (String, Vec<String>) {
-    let names = [name.to_string(), format!("{name} {DEBTS}")];
-    let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);
-    (name.to_string(), names.into_iter().filter(there).collect())
 }

@@ -1,8 +1,6 @@
 //! Counts the keys that exist, for the denominator of space amplification. Streams are pure, so the keys of a workload are drawn again
 //! after it instead of being watched during it.
 
-use super::keys::KeyStream;
-
 /// A set of key numbers, one bit each.
 #[derive(Debug)]
 pub struct LiveKeys {
@@ -22,24 +20,6 @@ impl LiveKeys {
     /// Keys that exist.
     pub fn count(&self) -> u64 {
         self.count
-    }
-
-    /// Marks the next `operations` keys of a stream as written (`present`) or deleted.
-    pub fn replay(&mut self, mut keys: KeyStream, operations: u64, present: bool) {
-        for _ in 0..operations {
-            self.set(keys.next_key(), present);
-        }
-    }
-
-    /// Like [`LiveKeys::replay`], for a mix of reads and writes: of each hundred keys, the first `reads` were only read and the others
-    /// written.
-    pub fn replay_mix(&mut self, mut keys: KeyStream, operations: u64, reads: u64) {
-        for i in 0..operations {
-            let key = keys.next_key();
-            if i % 100 >= reads {
-                self.set(key, true);
-            }
-        }
     }
 
     /// Marks key number `key`, below the `num` of [`LiveKeys::new`], as written (`present`) or deleted.

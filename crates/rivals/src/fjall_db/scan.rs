@@ -1,7 +1,7 @@
 //! A position in a keyspace of fjall, whose iterators begin at a bound and cannot be moved to another one.
 
 use fjall::{Iter, Keyspace, UserKey, UserValue};
-use sinter_lab::target::{Outcome, Scan};
+use sinter_lab::system::{Outcome, Scan};
 use std::ops::Bound;
 
 /// Walks a keyspace.

@@ -4,7 +4,7 @@
 use crate::asked::{Asked, Stated};
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, UniversalCompactOptions};
-use sinter_lab::target::Outcome;
+use sinter_lab::system::Outcome;
 use sinterdb::settings::{Codec, Compression, DbSettings, FamilySettings, Style};
 use std::path::Path;
 use std::{fs, io};

@@ -1,7 +1,7 @@
 //! Operations of one thread on RocksDB.
 
 use rocksdb::{ColumnFamily, DB, DBRawIterator, ReadOptions, WriteBatch, WriteOptions};
-use sinter_lab::target::{Outcome, Scan, Session};
+use sinter_lab::system::{Outcome, Scan, Session};
 
 /// A thread's handle to RocksDB.
 pub struct RocksSession<'a> {

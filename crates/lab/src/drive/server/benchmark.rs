@@ -2,7 +2,7 @@
 
 use super::child::{Server, last_said};
 use crate::run::{PhaseKind, RunSpec, ValueSize};
-use crate::target::Outcome;
+use crate::system::Outcome;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;

@@ -3,7 +3,7 @@
 use super::field;
 use super::line::Line;
 use crate::run::{EngineSpec, REDIS, ServerSpec};
-use crate::target::{Failure, Outcome};
+use crate::system::{Failure, Outcome};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;

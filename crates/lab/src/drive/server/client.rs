@@ -8,9 +8,9 @@
 use super::commands::{Words, Writer};
 use super::replies::{Replies, Reply};
 use crate::drive::gauge::{Done, Gauge};
-use crate::drive::requests::{Key, Plan, Requests};
+use crate::drive::requests::{Key, Length, Plan, Requests};
 use crate::run::{Command, Effect};
-use crate::target::Outcome;
+use crate::system::Outcome;
 use crate::workload::ValuePool;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
@@ -38,11 +38,6 @@ pub(super) struct Client<'a> {
     pub gauge: &'a Gauge,
     pub clock: &'a SystemClock,
     pub stop: &'a AtomicBool,
-    /// Requests of all connections.
-    pub count: u64,
-    /// Seconds in which requests begin, and the part of them that is warm-up.
-    pub seconds: f64,
-    pub warm_up: f64,
     /// Checks without a reply after which the client gives up ([`LOOKS`](super::line::LOOKS)).
     pub looks: u32,
 }
@@ -67,10 +62,11 @@ impl Client<'_> {
         let mut connections = (0..self.connections).map(open).collect::<Outcome<Vec<_>>>()?;
         let (mut events, mut buffer) = (Events::with_capacity(EVENTS), vec![0; READ]);
         let mut cpu_before = cpu_seconds()?;
-        let mut warming = self.warm_up > 0.0;
+        let Length { seconds, warm_up, .. } = self.plan.length;
+        let mut warming = warm_up > 0.0;
         let start_ns = self.clock.monotonic_ns();
         let after = |seconds: f64| start_ns.saturating_add((seconds * 1e9) as u64);
-        let (warm_ns, end_ns) = (after(self.warm_up), after(self.seconds));
+        let (warm_ns, end_ns) = (after(warm_up), after(seconds));
         let mut asker = Asker::new(self, warm_ns, end_ns)?;
         let mut busy = 0;
         for connection in &mut connections {
@@ -139,7 +135,7 @@ impl<'a> Asker<'a> {
             writer: Writer::new(client.key_size, client.pool.values(), client.plan.holes(0)),
             commands: client.plan.operations().map(command).collect::<Outcome<_>>()?,
             pipeline: client.pipeline as u64,
-            left: client.count,
+            left: client.plan.length.count,
             warm_ns,
             end_ns,
         })

@@ -1,7 +1,7 @@
 //! The bytes of commands, made from templates: bytes that do not change from one request to the next are one piece.
 
 use crate::run::{Argument, Command, member, template};
-use crate::target::Outcome;
+use crate::system::Outcome;
 use crate::workload::{KeyCoder, Values, Xoshiro256PlusPlus};
 
 /// Smallest score; scores are below ten times of it, so that all have equally many digits.

@@ -1,7 +1,7 @@
 //! A connection for one request at a time.
 
 use super::replies::LONGEST_VALUE;
-use crate::target::Outcome;
+use crate::system::Outcome;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! Parses replies as far as a load needs: the end of each, and whether it is an error or a value.
 
-use crate::target::Outcome;
+use crate::system::Outcome;
 
 /// Longest value of a reply, bytes: Redis's own limit.
 pub(super) const LONGEST_VALUE: usize = 512 << 20;

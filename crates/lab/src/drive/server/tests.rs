@@ -2,40 +2,23 @@
 
 use super::*;
 use crate::drive::{SinterEngine, execute};
-use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Pace, Phase, SPEC_VERSION, ValueSize, Workload};
+use crate::result::Found;
+use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Medium, Mix, Order, Phase, SPEC_VERSION, ValueSize, Workload};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 
 fn phase(name: &str, operation: &str, operations: u64) -> Phase {
-    let mix = Mix {
-        name: "all".into(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution: Distribution::Uniform,
-        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
-        scan_length: 1,
-    };
-    let kind = PhaseKind::Run {
-        mixes: vec![mix],
-        operations: Some(operations),
-        seconds: None,
-        threads: 1,
-        pace: Pace::Closed,
-        warm_up_seconds: 0.0,
-        writer: None,
-    };
-    Phase { name: name.into(), kind }
+    Phase::requests(name, vec![Mix::all(Distribution::Uniform, [(operation, 1.0)])], operations, 1)
 }
 
 fn load() -> Phase {
-    Phase { name: "load".into(), kind: PhaseKind::Load { order: Order::Random, threads: 1 } }
+    Phase::load("load", Order::Random, 1)
 }
 
 fn rest() -> Phase {
-    Phase { name: "rest".into(), kind: PhaseKind::Settle }
+    Phase::new("rest", PhaseKind::Settle)
 }
 
 /// A spec of Redis over a hundred keys with values of 50 bytes.
@@ -51,14 +34,7 @@ fn spec(directory: &Path, settings: &[(&str, &str)], server: ServerSpec, phases:
             ..EngineSpec::default()
         },
         medium: Medium { directory: directory.to_owned() },
-        workload: Workload {
-            name: "test".into(),
-            keys: 100,
-            key_size: 16,
-            value_size: ValueSize::Fixed(50),
-            compression_ratio: 0.5,
-            phases,
-        },
+        workload: Workload::new("test", 100, (16, 50), phases),
         seed: 1,
         limits: Limits::default(),
     }
@@ -86,11 +62,11 @@ fn made_up(length: usize, reply: &'static str, most: usize) -> SocketAddr {
 }
 
 /// Runs a client of three connections with five requests at once against a server.
-fn ask(address: SocketAddr, phase: &Phase, count: u64, stop: bool) -> (Outcome<Ran>, Totals) {
-    ask_with_patience(address, phase, count, stop, LOOKS)
+fn ask(address: SocketAddr, phase: &Phase, stop: bool) -> (Outcome<Ran>, Totals) {
+    ask_with_patience(address, phase, stop, LOOKS)
 }
 
-fn ask_with_patience(address: SocketAddr, phase: &Phase, count: u64, stop: bool, looks: u32) -> (Outcome<Ran>, Totals) {
+fn ask_with_patience(address: SocketAddr, phase: &Phase, stop: bool, looks: u32) -> (Outcome<Ran>, Totals) {
     let spec = spec(Path::new("."), &[], ServerSpec::new(3, 5), vec![phase.clone()]);
     let plan = Plan::of(&phase.kind, &spec.workload, &spec.engine, 1, 0, 0).unwrap();
     let gauges = [Gauge::new(1)];
@@ -104,9 +80,6 @@ fn ask_with_patience(address: SocketAddr, phase: &Phase, count: u64, stop: bool,
         gauge: &gauges[0],
         clock: &SystemClock::default(),
         stop: &AtomicBool::new(stop),
-        count,
-        seconds: f64::INFINITY,
-        warm_up: 0.0,
         looks,
     };
     (client.run(), Totals::of(&gauges))
@@ -120,27 +93,27 @@ const GET: usize = 4 + 4 + 5 + 5 + 18;
 #[test]
 fn every_request_is_sent_once_and_every_reply_counted() {
     for count in [1, 5, 14, 1001] {
-        let (ran, totals) = ask(made_up(SET, "+OK\r\n", usize::MAX), &phase("a", "put", count), count, false);
+        let (ran, totals) = ask(made_up(SET, "+OK\r\n", usize::MAX), &phase("a", "put", count), false);
         assert!(ran.unwrap().cpu_seconds >= 0.0);
         assert_eq!((totals.operations, totals.done.written), (count, count * 66));
     }
-    let (ran, totals) = ask(made_up(GET, "$3\r\nabc\r\n", usize::MAX), &phase("a", "get", 20), 20, false);
+    let (ran, totals) = ask(made_up(GET, "$3\r\nabc\r\n", usize::MAX), &phase("a", "get", 20), false);
     assert_eq!((ran.is_ok(), totals.operations, totals.done.found, totals.done.bytes), (true, 20, 20, 20 * 19));
-    let (_, totals) = ask(made_up(GET, "$-1\r\n", usize::MAX), &phase("a", "get", 20), 20, false);
+    let (_, totals) = ask(made_up(GET, "$-1\r\n", usize::MAX), &phase("a", "get", 20), false);
     assert_eq!((totals.done.asked, totals.done.found), (20, 0));
-    let (_, totals) = ask(made_up(GET, ":1\r\n", usize::MAX), &phase("a", "delete", 20), 20, false);
+    let (_, totals) = ask(made_up(GET, ":1\r\n", usize::MAX), &phase("a", "delete", 20), false);
     assert_eq!((totals.operations, totals.done.written), (20, 320));
-    let (_, totals) = ask(made_up(SET, "+OK\r\n", usize::MAX), &phase("a", "put", 1000), 1000, true);
+    let (_, totals) = ask(made_up(SET, "+OK\r\n", usize::MAX), &phase("a", "put", 1000), true);
     assert_eq!(totals.operations, 0, "stopped");
 }
 
 #[test]
 fn a_server_that_goes_away_or_refuses_is_a_failure() {
-    let failure = |reply, most| ask(made_up(SET, reply, most), &phase("a", "put", 100), 100, false).0.unwrap_err().to_string();
+    let failure = |reply, most| ask(made_up(SET, reply, most), &phase("a", "put", 100), false).0.unwrap_err().to_string();
     assert_eq!(failure("-OOM no\r\n", usize::MAX), "the server answered with an error: OOM no");
     assert_eq!(failure("$1\r\na\r\n", usize::MAX), "the server answered SET with Value(1)");
     assert_eq!(failure("+OK\r\n+OK\r\n", usize::MAX), "the server answered what nobody had asked");
-    let silent = ask_with_patience(made_up(SET, "", usize::MAX), &phase("a", "put", 100), 100, false, 2).0.unwrap_err();
+    let silent = ask_with_patience(made_up(SET, "", usize::MAX), &phase("a", "put", 100), false, 2).0.unwrap_err();
     assert_eq!(silent.to_string(), "the server does not answer");
     let gone = failure("+OK\r\n", 3);
     assert!(gone == "the server closed a connection" || gone.contains("reset") || gone.contains("Broken pipe"), "{gone}");

@@ -9,7 +9,7 @@ use crate::drive::sampler::Amount;
 use crate::drive::together::panicked;
 use crate::result::Process;
 use crate::run::{PROCESS, Second};
-use crate::target::Outcome;
+use crate::system::Outcome;
 use sinterdb::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,11 +1,10 @@
 //! Cells of the study: settings, workloads and measures.
 
 use super::{AUTO, CHOOSER, Levels, Room, STRATEGIES_A, STRATEGIES_B, Size, Sizes, ZSTD_LEVEL};
-use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Phase, PhaseKind, Workload};
 use crate::study::plan::Cell;
-use crate::study::settings::{BASE, FAN_OUT, Shape, database, family, settle};
+use crate::study::settings::{BASE, FAN_OUT, Shape, database, family, owed};
 use sinterdb::internal::settings::format_bytes;
-use std::collections::BTreeMap;
 
 /// The original's block cache of A, bytes.
 pub const CACHE_A: u64 = 128 << 20;
@@ -43,8 +42,6 @@ pub const BOTH: &str = "reads of one, updates of the other";
 pub const BOTH_BY_KEY: f64 = 2.0;
 /// Measure over all phases of a workload.
 pub const WHOLE: &str = "the whole";
-/// Suffix of phases that finish the compactions left by the phase before.
-pub const DEBTS: &str = "debts";
 /// Keys per warm-up read, which fill the cache before reads by Zipf's law are measured.
 const WARM: u64 = 4;
 
@@ -159,26 +156,21 @@ pub fn settings(levels: Option<&Levels>, size: Size, cache: u64) -> EngineSpec {
 }
 
 fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: &Workload, measures: &[&str]) -> Cell {
-    let factors: BTreeMap<String, String> = factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let there = |name: &String| workload.phases.iter().any(|phase| phase.name == *name);
-    let phases = |name: &&str| match *name {
-        WHOLE => workload.phases.iter().map(|phase| phase.name.clone()).collect(),
-        name => [name.to_string(), format!("{name} {DEBTS}")].into_iter().filter(there).collect(),
-    };
-    let engines = if factors["strategy"] == AUTO { vec![CHOOSER.to_string()] } else { Vec::new() };
-    let measures = measures.iter().map(|name| (name.to_string(), phases(name))).collect();
-    Cell { name, factors, settings, workload: workload.clone(), measures, limits: Limits::default(), engines, may_fill: false, more: 0 }
+    let engines = if factors.contains(&("strategy", AUTO)) { vec![CHOOSER.to_string()] } else { Vec::new() };
+    let cell = Cell { engines, ..Cell::new(name, factors, settings, workload.clone()) };
+    let measuring = |cell: Cell, name: &&str| if *name == WHOLE { cell.measuring(WHOLE, |_| true) } else { cell.measuring_each([*name]) };
+    measures.iter().fold(cell, measuring)
 }
 
 /// A workload whose values are of one size.
 pub fn workload(name: &str, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {
-    Workload { name: name.to_string(), keys, key_size: 16, value_size: ValueSize::Fixed(value), compression_ratio: 0.5, phases }
+    Workload::new(name, keys, (16, value), phases)
 }
 
 fn workload_of_a(sizes: &Sizes) -> Workload {
     let phases = vec![
         fill(CLIENTS_A),
-        Phase { name: COMPACT.to_string(), kind: PhaseKind::Compact },
+        Phase::new(COMPACT, PhaseKind::Compact),
         requests(READ, CLIENTS_A as u64 * sizes.reads_of_a(), CLIENTS_A, Distribution::Uniform, 1.0),
     ];
     workload("A: fillseq, compact, readrandom", sizes.a.keys, VALUE_A, phases)
@@ -201,57 +193,26 @@ fn workload_of_c(Size { keys, .. }: Size) -> Workload {
     let edge = hot as f64 / keys as f64;
     let part = |name: &str, family: Option<&str>, range, operation: &str, distribution| Mix {
         name: name.to_string(),
-        weight: 1.0,
         family: family.map(str::to_string),
         range,
-        distribution,
-        operations: BTreeMap::from([(operation.to_string(), 1.0)]),
-        scan_length: 1,
+        ..Mix::all(distribution, [(operation, 1.0)])
     };
     let updated = |distribution| part("updated", None, (0.0, edge), "put", distribution);
     let read = |operation, distribution| part("read", Some(COLD), (edge, 1.0), operation, distribution);
+    let both = vec![updated(Distribution::Uniform), read("get", Distribution::Uniform)];
     let phases = vec![
-        run("fill what is updated", hot, CLIENTS_A, vec![updated(Distribution::Unique)]),
-        run("fill what is read", keys - hot, CLIENTS_A, vec![read("put", Distribution::Unique)]),
-        run(BOTH, (keys as f64 * BOTH_BY_KEY) as u64, CLIENTS_A, vec![updated(Distribution::Uniform), read("get", Distribution::Uniform)]),
+        Phase::requests("fill what is updated", vec![updated(Distribution::Unique)], hot, CLIENTS_A),
+        Phase::requests("fill what is read", vec![read("put", Distribution::Unique)], keys - hot, CLIENTS_A),
+        Phase::requests(BOTH, both, (keys as f64 * BOTH_BY_KEY) as u64, CLIENTS_A),
     ];
     workload("C: one family read, another updated", keys, VALUE_A, phases)
 }
 
 fn fill(threads: usize) -> Phase {
-    Phase { name: FILL.to_string(), kind: PhaseKind::Load { order: Order::Sequential, threads } }
-}
-
-/// A phase that finishes the compactions left by another.
-pub fn owed(name: &str) -> Phase {
-    settle(&format!("{name} {DEBTS}"))
+    Phase::load(FILL, Order::Sequential, threads)
 }
 
 /// A phase of reads (share `gets`) and updates, without pauses.
 pub fn requests(name: &str, operations: u64, threads: usize, distribution: Distribution, gets: f64) -> Phase {
-    let shares = [("get", gets), ("put", 1.0 - gets)].into_iter().filter(|(_, share)| *share > 0.0);
-    let all = Mix {
-        name: "all".to_string(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution,
-        operations: shares.map(|(name, share)| (name.to_string(), share)).collect(),
-        scan_length: 1,
-    };
-    run(name, operations, threads, vec![all])
-}
-
-/// A phase without pauses: each thread starts an operation when its previous one ended.
-fn run(name: &str, operations: u64, threads: usize, mixes: Vec<Mix>) -> Phase {
-    let kind = PhaseKind::Run {
-        mixes,
-        operations: Some(operations),
-        seconds: None,
-        threads,
-        pace: Pace::Closed,
-        warm_up_seconds: 0.0,
-        writer: None,
-    };
-    Phase { name: name.to_string(), kind }
+    Phase::requests(name, vec![Mix::all(distribution, [("get", gets), ("put", 1.0 - gets)])], operations, threads)
 }

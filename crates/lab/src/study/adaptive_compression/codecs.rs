@@ -1,12 +1,12 @@
 //! D: all codecs by ratio and speed. E: sizes of blocks and indexes against the size of memtables.
 
-use super::cells::{COMPACT, DEBTS, READ, VALUE_B, WHOLE, owed, requests, settings, workload};
+use super::cells::{COMPACT, READ, VALUE_B, WHOLE, requests, settings, workload};
 use super::{CHOOSER, LZ4, Levels, NONE, ORIGINAL, Size, ZSTD};
-use crate::run::{Distribution, EngineSpec, Limits, Order, Phase, PhaseKind, Workload};
+use crate::run::{Distribution, EngineSpec, Order, Phase, PhaseKind, Workload};
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Cell, Hypothesis, Term, comparison, each};
+use crate::study::settings::owed;
 use sinterdb::internal::settings::format_bytes;
-use std::collections::BTreeMap;
 
 /// A codec: its name, its name in settings, and whether the rivals program has it in RocksDB.
 struct OneCodec {
@@ -154,29 +154,13 @@ fn plain(levels: &Levels, size: Size) -> EngineSpec {
 }
 
 fn loaded(size: Size, name: &str) -> Workload {
-    let load = Phase { name: LOAD.to_string(), kind: PhaseKind::Load { order: Order::Random, threads: 1 } };
-    let merge = Phase { name: COMPACT.to_string(), kind: PhaseKind::Compact };
+    let (load, merge) = (Phase::load(LOAD, Order::Random, 1), Phase::new(COMPACT, PhaseKind::Compact));
     let reads = requests(READ, size.keys / KEYS_PER_READ, 1, Distribution::Uniform, 1.0);
     workload(name, size.keys, VALUE_B, vec![load, owed(LOAD), merge, reads])
 }
 
 fn cell(name: String, factors: &[(&str, &str)], settings: EngineSpec, workload: &Workload, engines: &[&str]) -> Cell {
-    let whole = workload.phases.iter().map(|phase| phase.name.clone()).collect();
-    let measures = [
-        (LOAD.to_string(), vec![LOAD.to_string(), format!("{LOAD} {DEBTS}")]),
-        (COMPACT.to_string(), vec![COMPACT.to_string()]),
-        (READ.to_string(), vec![READ.to_string()]),
-        (WHOLE.to_string(), whole),
-    ];
-    Cell {
-        name,
-        factors: factors.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-        settings,
-        workload: workload.clone(),
-        measures: BTreeMap::from(measures),
-        limits: Limits::default(),
-        engines: engines.iter().map(|engine| engine.to_string()).collect(),
-        may_fill: false,
-        more: 0,
-    }
+    let engines = engines.iter().map(|engine| engine.to_string()).collect();
+    let cell = Cell { engines, ..Cell::new(name, factors, settings, workload.clone()) };
+    cell.measuring_each([LOAD, COMPACT, READ]).measuring(WHOLE, |_| true)
 }

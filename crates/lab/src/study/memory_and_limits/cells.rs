@@ -1,9 +1,9 @@
 //! Cells of the study: settings, workloads and measures.
 
 use super::{AUTO, DIVISIONS, OF_CONTAINER, OWN, RIVAL, SHARES, SizesA, SizesB, SizesC};
-use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, PhaseKind, ValueSize, Workload, Writer};
+use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Pace, Phase, Workload, Writer};
 use crate::study::plan::Cell;
-use crate::study::settings::settle;
+use crate::study::settings::owed;
 use sinterdb::internal::settings::format_bytes;
 use sinterdb::settings::{Budgets, DbSettings, FamilySettings};
 use std::collections::BTreeMap;
@@ -23,8 +23,6 @@ const CACHE_TO_MEMTABLE: u64 = 8;
 
 /// First phase of all parts.
 const FILL: &str = "fill";
-/// Suffix of phases that finish the compactions left by the phase before.
-const DEBTS: &str = "debts";
 /// A's phase of reads.
 pub const READS: &str = "reads";
 /// A's phase of mixed reads and writes.
@@ -235,11 +233,9 @@ fn cell_of_c(sizes: &SizesC, container: &Container, limits: &str, memory: u64, e
 }
 
 fn workload_of_c(sizes: &SizesC) -> Workload {
-    let mut gets = closed(GETS, sizes.seconds, SKEW, 1.0);
-    if let PhaseKind::Run { pace, threads, writer, .. } = &mut gets.kind {
-        (*pace, *threads) = (Pace::Open(sizes.gets), 1);
-        *writer = Some(Writer { per_second: sizes.puts, distribution: Distribution::Uniform });
-    }
+    let (before, measured) = sizes.seconds;
+    let gets = Phase::timed(GETS, vec![Mix::all(SKEW, [("get", 1.0)])], before + measured, before, 1).at(Pace::Open(sizes.gets));
+    let gets = gets.beside(Writer { per_second: Some(sizes.puts), distribution: Distribution::Uniform });
     // No settling in between: compactions of the random load stay busy from the start.
     workload("C: gets beside puts".to_string(), sizes.keys, VALUE_C, vec![fill(Order::Random), gets])
 }
@@ -253,48 +249,22 @@ fn cell(
     limits: Limits,
     engines: &[&str],
 ) -> Cell {
-    let phases = |measure: &str| -> Vec<String> {
-        let parts = workload.phases.iter().map(|phase| phase.name.clone());
-        parts.filter(|phase| phase == measure || phase.strip_prefix(measure).is_some_and(|rest| rest.starts_with(' '))).collect()
-    };
-    let measures = measures.iter().map(|measure| ((*measure).to_string(), phases(measure))).collect();
-    let factors = factors.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect();
     let engines = engines.iter().map(|engine| (*engine).to_string()).collect();
-    Cell { name, factors, settings, workload, measures, limits, engines, may_fill: false, more: 0 }
+    let cell = Cell { limits, engines, ..Cell::new(name, factors, settings, workload) };
+    let counts = |measure: &str, phase: &str| phase.strip_prefix(measure).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    measures.iter().fold(cell, |cell, measure| cell.measuring(measure, |phase| counts(measure, phase)))
 }
 
 fn workload(name: String, keys: u64, value: usize, phases: Vec<Phase>) -> Workload {
-    Workload { name, keys, key_size: KEY, value_size: ValueSize::Fixed(value), compression_ratio: 0.5, phases }
+    Workload::new(name, keys, (KEY, value), phases)
 }
 
 fn fill(order: Order) -> Phase {
-    Phase { name: FILL.to_string(), kind: PhaseKind::Load { order, threads: 1 } }
-}
-
-fn owed(name: &str) -> Phase {
-    settle(&format!("{name} {DEBTS}"))
+    Phase::load(FILL, order, 1)
 }
 
 /// A phase of gets (share `gets`) and puts, without pauses; `before`: seconds of warm-up, `measured`: seconds after it.
 fn closed(name: &str, (before, measured): (f64, f64), distribution: Distribution, gets: f64) -> Phase {
-    let shares = [("get", gets), ("put", 1.0 - gets)].into_iter().filter(|(_, share)| *share > 0.0);
-    let all = Mix {
-        name: "all".to_string(),
-        weight: 1.0,
-        family: None,
-        range: (0.0, 1.0),
-        distribution,
-        operations: shares.map(|(name, share)| (name.to_string(), share)).collect(),
-        scan_length: 1,
-    };
-    let kind = PhaseKind::Run {
-        mixes: vec![all],
-        operations: None,
-        seconds: Some(before + measured),
-        threads: CLIENTS,
-        pace: Pace::Closed,
-        warm_up_seconds: before,
-        writer: None,
-    };
-    Phase { name: name.to_string(), kind }
+    let all = Mix::all(distribution, [("get", gets), ("put", 1.0 - gets)]);
+    Phase::timed(name, vec![all], before + measured, before, CLIENTS)
 }

@@ -1,10 +1,9 @@
 //! Cells of the study: settings, workloads and measures.
 
 use super::{ALL, ALPHAS, AUTO, Alpha, KEY, KEYS, ORIGINAL, OWN, PUTS_PER_KEY, SHARES, Sizes, VALUE};
-use crate::run::{Distribution, EngineSpec, Limits, Mix, Pace, Phase, PhaseKind, TierSpec, ValueSize, Workload};
+use crate::run::{Distribution, EngineSpec, Mix, Pace, Phase, PhaseKind, TierSpec, Workload};
 use crate::study::plan::Cell;
-use crate::study::settings::{MEMTABLE, Shape, TRIGGER, database, family, puts, putter, settle};
-use std::collections::BTreeMap;
+use crate::study::settings::{MEMTABLE, Shape, TRIGGER, database, family, puts, settle};
 
 /// Name of the factor of ages.
 const AGE: &str = "age, % of a run";
@@ -97,8 +96,8 @@ pub fn of_table(sizes: &Sizes) -> Vec<Cell> {
 /// A cell for each age: puts by Zipf's law into an empty store.
 fn filled(experiment: u32, alpha: &Alpha, time: &Time, divisor: u64, extra: Option<(&str, &str)>) -> Vec<Cell> {
     let (keys, memtable) = (KEYS / divisor, MEMTABLE / divisor);
-    let all = putter("all", 1.0, None, (0.0, 1.0), Distribution::Zipf(alpha.exponent));
-    let phases = vec![at(time.pace, puts(RUN, PUTS_PER_KEY * keys, vec![all])), settle(DEBTS)];
+    let all = vec![Mix::puts(Distribution::Zipf(alpha.exponent))];
+    let phases = vec![puts(RUN, PUTS_PER_KEY * keys, all).at(time.pace), settle(DEBTS)];
     let workload =
         workload(format!("{experiment}: puts by Zipf's law{}", if experiment == 1 { ", as fast as they go" } else { "" }), keys, phases);
     let cell = |(share, age): (String, u64)| {
@@ -152,15 +151,13 @@ fn tiered_workload(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Workload {
     let keys = sizes.tiered_keys;
     let mixed = |name: &str, operations: u64, per_read: u64| {
         let reads = 1.0 / per_read as f64;
-        let weights = BTreeMap::from([("get".to_string(), reads), ("put".to_string(), 1.0 - reads)]);
-        let all = putter("all", 1.0, None, (0.0, 1.0), Distribution::Zipf(alpha.exponent));
-        at(time.pace, puts(name, operations, vec![Mix { operations: weights, ..all }]))
+        let all = Mix::all(Distribution::Zipf(alpha.exponent), [("get", reads), ("put", 1.0 - reads)]);
+        puts(name, operations, vec![all]).at(time.pace)
     };
-    let load = putter("all", 1.0, None, (0.0, 1.0), Distribution::Unique);
     let mut phases = vec![
-        puts("load", keys, vec![load]),
+        puts("load", keys, vec![Mix::puts(Distribution::Unique)]),
         mixed("warm", keys, OPERATIONS_PER_READ),
-        Phase { name: "merge".to_string(), kind: PhaseKind::Compact },
+        Phase::new("merge", PhaseKind::Compact),
     ];
     phases.extend((1..=PIECES).map(|piece| mixed(&format!("{RUN} {piece}"), keys / KEYS_PER_OPERATION / PIECES, 2)));
     phases.push(settle(DEBTS));
@@ -169,15 +166,7 @@ fn tiered_workload(sizes: &Sizes, alpha: &Alpha, time: &Time) -> Workload {
 
 /// A workload of experiments 1 to 5 with these phases.
 pub fn workload(name: String, keys: u64, phases: Vec<Phase>) -> Workload {
-    Workload { name, keys, key_size: KEY, value_size: ValueSize::Fixed(VALUE), compression_ratio: 0.5, phases }
-}
-
-/// Sets the pace of a phase.
-pub fn at(wanted: Pace, mut phase: Phase) -> Phase {
-    if let PhaseKind::Run { pace, .. } = &mut phase.kind {
-        *pace = wanted;
-    }
-    phase
+    Workload::new(name, keys, (KEY, VALUE), phases)
 }
 
 /// Settings of universal compaction; `age`: seconds, or `auto`.
@@ -196,18 +185,8 @@ fn cold(settings: &mut EngineSpec) {
 }
 
 fn cell(experiment: u32, alpha: &Alpha, share: &str, engine: &str, settings: EngineSpec, workload: &Workload) -> Cell {
-    let factors = [("experiment", experiment.to_string().as_str()), ("alpha", alpha.name), (AGE, share)]
-        .map(|(name, value)| (name.to_string(), value.to_string()));
-    let measured = workload.phases.iter().map(|phase| phase.name.clone()).filter(|name| name.starts_with(RUN));
-    Cell {
-        name: name(experiment, alpha.name, share),
-        factors: factors.into(),
-        settings,
-        workload: workload.clone(),
-        measures: BTreeMap::from([(RUN.to_string(), measured.collect())]),
-        limits: Limits::default(),
-        engines: vec![engine.to_string()],
-        may_fill: false,
-        more: 0,
-    }
+    let number = experiment.to_string();
+    let factors = [("experiment", number.as_str()), ("alpha", alpha.name), (AGE, share)];
+    let cell = Cell::new(name(experiment, alpha.name, share), &factors, settings, workload.clone());
+    Cell { engines: vec![engine.to_string()], ..cell }.measuring(RUN, |phase| phase.starts_with(RUN))
 }

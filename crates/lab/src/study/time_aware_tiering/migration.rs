@@ -1,13 +1,13 @@
 //! Experiment 5: time tracking is turned on in a database that has data already. Data that lost its numbers has no age; an engine takes it
 //! for young or for old, and tracking for a while beforehand avoids the question.
 
-use super::cells::{RUN, Time, at, workload};
+use super::cells::{RUN, Time, workload};
 use super::{ALPHAS, Alpha, ORIGINAL, OWN, Sizes};
-use crate::run::{Distribution, EngineSpec, Limits, Pace, Phase, PhaseKind, Workload};
+use crate::run::{Distribution, EngineSpec, Mix, Pace, Phase, PhaseKind, Workload};
 use crate::statistics::Fold;
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Cell, Comparison, Group, Hypothesis, Term, absolute, each};
-use crate::study::settings::{Shape, TRIGGER, database, family, puts, putter, settle};
+use crate::study::settings::{Shape, TRIGGER, database, family, puts, settle};
 use std::collections::BTreeMap;
 
 /// Law of the keys.
@@ -61,20 +61,9 @@ pub fn cells(sizes: &Sizes) -> Vec<Cell> {
 
 fn cell(sizes: &Sizes, time: &Time, variant: &str) -> Cell {
     let workload = migrated(sizes, time, variant);
-    let factors =
-        [("experiment", "5"), ("alpha", ALPHA.name), (BEFORE, variant)].map(|(name, value)| (name.to_string(), value.to_string()));
-    let measured = workload.phases.iter().map(|phase| phase.name.clone()).filter(|name| name.starts_with(RUN));
-    Cell {
-        name: name(variant),
-        factors: factors.into(),
-        settings: settings(sizes, time, variant),
-        measures: BTreeMap::from([(RUN.to_string(), measured.collect())]),
-        workload,
-        limits: Limits::default(),
-        engines: vec![time.engine.to_string()],
-        may_fill: false,
-        more: 0,
-    }
+    let factors = [("experiment", "5"), ("alpha", ALPHA.name), (BEFORE, variant)];
+    let cell = Cell::new(name(variant), &factors, settings(sizes, time, variant), workload);
+    Cell { engines: vec![time.engine.to_string()], ..cell }.measuring(RUN, |phase| phase.starts_with(RUN))
 }
 
 fn settings(sizes: &Sizes, time: &Time, variant: &str) -> EngineSpec {
@@ -96,25 +85,24 @@ fn settings(sizes: &Sizes, time: &Time, variant: &str) -> EngineSpec {
 /// more updates and a merge of all show which data it keeps above the last level.
 fn migrated(sizes: &Sizes, time: &Time, variant: &str) -> Workload {
     let keys = sizes.tiered_keys;
-    let mix = |distribution| putter("all", 1.0, None, (0.0, 1.0), distribution);
-    let zipf = || mix(Distribution::Zipf(ALPHA.exponent));
-    let merge = |name: &str| Phase { name: name.to_string(), kind: PhaseKind::Compact };
-    let mut phases =
-        vec![puts("load", keys, vec![mix(Distribution::Unique)]), at(time.pace, puts("warm", keys, vec![zipf()])), merge("merge")];
+    let asked = |name: &str, count: u64, operation| {
+        puts(name, count, vec![Mix::all(Distribution::Zipf(ALPHA.exponent), [(operation, 1.0)])]).at(time.pace)
+    };
+    let load = puts("load", keys, vec![Mix::puts(Distribution::Unique)]);
+    let mut phases = vec![load, asked("warm", keys, "put"), Phase::new("merge", PhaseKind::Compact)];
     if variant != NEVER {
         let age = time.ages[0].to_string();
         let mut settings = BTreeMap::from([PRESERVE, PRECLUDE].map(|name| (name.to_string(), age.clone())));
         if time.engine == OWN && variant != TRACKED {
             settings.insert("untimed_data".to_string(), if variant == OLD { "old" } else { "young" }.to_string());
         }
-        phases.push(Phase { name: "turn on".to_string(), kind: PhaseKind::Change { settings } });
+        phases.push(Phase::new("turn on", PhaseKind::Change { settings }));
     }
-    let get = BTreeMap::from([("get".to_string(), 1.0)]);
     phases.extend([
-        at(time.pace, puts(&format!("{RUN} puts"), keys / KEYS_PER_OPERATION, vec![zipf()])),
+        asked(&format!("{RUN} puts"), keys / KEYS_PER_OPERATION, "put"),
         settle(&format!("{RUN} debts")),
-        merge(&format!("{RUN} merge")),
-        at(time.pace, puts(&format!("{RUN} reads"), keys / KEYS_PER_OPERATION, vec![crate::run::Mix { operations: get, ..zipf() }])),
+        Phase::new(format!("{RUN} merge"), PhaseKind::Compact),
+        asked(&format!("{RUN} reads"), keys / KEYS_PER_OPERATION, "get"),
     ]);
     workload("5: tiering is turned on later".to_string(), keys, phases)
 }

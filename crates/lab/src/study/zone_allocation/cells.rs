@@ -4,10 +4,9 @@ use super::{
     BASE, COUNTED, FAN_OUT, FULL, JOBS, KEY, LAWS, LIMITS, OWN, PER_ZONE, POLICIES, Policy, REAL, REAL_PER_ZONE, SINTER, SLA, SLA_GREEDY,
     Sizes, TIGHT, USED, ZENFS, ZONE, ZONES, Zone, tight,
 };
-use crate::run::{Distribution, EngineSpec, Limits, Mix, Phase, ValueSize, Workload, ZonesSpec};
+use crate::run::{Distribution, EngineSpec, Mix, Phase, Workload, ZonesSpec};
 use crate::study::plan::Cell;
 use crate::study::settings::{Shape, database, family, puts, putter, settle};
-use std::collections::BTreeMap;
 
 /// Measure of all cells.
 pub const RUN: &str = "run";
@@ -128,26 +127,16 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
     settings.database.insert("max_background_jobs".to_string(), jobs.to_string());
     let threads = if jobs == 0 { NONE.to_string() } else { jobs.to_string() };
     let factors = [("experiment", experiment), ("policy", policy.name), ("of", of), ("jobs", &threads)];
-    Cell {
-        name: name(experiment, policy.name, of),
-        factors: factors.map(|(name, value)| (name.to_string(), value.to_string())).into(),
-        settings,
-        measures: BTreeMap::from([(RUN.to_string(), workload.phases.iter().map(|phase| phase.name.clone()).collect())]),
-        workload,
-        limits: Limits::default(),
-        engines: vec![OWN.to_string()],
-        may_fill: true,
-        more: 0,
-    }
+    let cell = Cell::new(name(experiment, policy.name, of), &factors, settings, workload).measuring(RUN, |_| true);
+    Cell { engines: vec![OWN.to_string()], may_fill: true, ..cell }
 }
 
 /// Mixes of puts by the distribution `law`.
 fn putters(law: &str) -> Vec<Mix> {
-    let all = |distribution| putter("all", 1.0, None, (0.0, 1.0), distribution);
     match law {
-        "zipf 0.9" => vec![all(Distribution::Zipf(0.9))],
-        "mixed" => vec![all(Distribution::Uniform), putter("hot", 3.0, None, (0.0, 0.125), Distribution::Uniform)],
-        _ => vec![all(Distribution::Uniform)],
+        "zipf 0.9" => vec![Mix::puts(Distribution::Zipf(0.9))],
+        "mixed" => vec![Mix::puts(Distribution::Uniform), putter("hot", 3.0, None, (0.0, 0.125), Distribution::Uniform)],
+        _ => vec![Mix::puts(Distribution::Uniform)],
     }
 }
 
@@ -166,6 +155,5 @@ fn filled(sizes: &Sizes) -> Workload {
 }
 
 fn workload(sizes: &Sizes, name: &str, keys: u64, phases: Vec<Phase>) -> Workload {
-    let value_size = ValueSize::Fixed(sizes.value);
-    Workload { name: name.to_string(), keys, key_size: KEY, value_size, compression_ratio: 0.5, phases }
+    Workload::new(name, keys, (KEY, sizes.value), phases)
 }

@@ -1,6 +1,6 @@
-//! SinterDB as a target.
+//! SinterDB as a system.
 
-use super::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, Opener, OperationClock, Outcome, Scan, Session, Target};
+use super::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, OperationClock, Outcome, Scan, Session, System};
 use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{Cause, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
 use sinterdb::internal::db::find_tiers;
@@ -32,10 +32,9 @@ pub struct SinterOpener {
     pub slow: BTreeMap<Temperature, Medium>,
 }
 
-impl Opener for SinterOpener {
-    type Target = SinterTarget;
-
-    fn open(&self, fresh: bool) -> Outcome<SinterTarget> {
+impl SinterOpener {
+    /// Opens the database, empty if `fresh`. Earlier handles must be closed.
+    pub fn open(&self, fresh: bool) -> Outcome<SinterSystem> {
         let place = self.zones.clone().map_or_else(|| Place::Directory(self.path.clone()), Place::Zoned);
         let store = place.open(fresh).map_err(sinterdb::Error::from)?;
         if fresh {
@@ -43,11 +42,9 @@ impl Opener for SinterOpener {
         }
         self.open_on(store, fresh)
     }
-}
 
-impl SinterOpener {
     /// Opens the database in a store; creates one in an empty store, if `fresh`.
-    pub fn open_on(&self, store: Arc<dyn Store>, fresh: bool) -> Outcome<SinterTarget> {
+    pub fn open_on(&self, store: Arc<dyn Store>, fresh: bool) -> Outcome<SinterSystem> {
         let mut builder = Db::builder().settings(self.database.clone()).create_if_missing(fresh);
         for (temperature, path) in self.database.tiers.named() {
             match (Place::of(path)?, self.slow.get(&temperature)) {
@@ -67,12 +64,12 @@ impl SinterOpener {
         let builder = if self.hide_limits { builder.system_root(system_without_groups(&self.path)?) } else { builder };
         let db = builder.open_store(store)?;
         let families = self.families.iter().filter_map(|(name, _)| db.family(name)).collect();
-        Ok(SinterTarget { db, families, disable_wal: self.disable_wal, clock: self.clock.clone(), zones: None })
+        Ok(SinterSystem { db, families, disable_wal: self.disable_wal, clock: self.clock.clone(), zones: None })
     }
 }
 
 /// An open SinterDB.
-pub struct SinterTarget {
+pub struct SinterSystem {
     db: Db,
     families: Vec<Family>,
     disable_wal: bool,
@@ -81,11 +78,11 @@ pub struct SinterTarget {
     zones: Option<Arc<ZonedStore>>,
 }
 
-impl SinterTarget {
-    /// The target whose [`Target::wait_for_compactions`] also waits for the store on zones that holds the database.
+impl SinterSystem {
+    /// The system whose [`System::wait_for_compactions`] also waits for the store on zones that holds the database.
     #[must_use]
     pub fn on(self, zones: Arc<ZonedStore>) -> Self {
-        SinterTarget { zones: Some(zones), ..self }
+        SinterSystem { zones: Some(zones), ..self }
     }
 
     /// The database itself.
@@ -94,7 +91,7 @@ impl SinterTarget {
     }
 }
 
-impl Target for SinterTarget {
+impl System for SinterSystem {
     type Session<'a> = SinterSession<'a>;
 
     fn session(&self, sync: bool) -> SinterSession<'_> {
@@ -335,50 +332,4 @@ fn remove_database(store: &dyn Store) -> Outcome<()> {
         store.delete(id)?;
     }
     Ok(store.sync_names()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::{Bench, BenchConfig, Progress, parse_workloads};
-    use crate::result::print_statistics;
-    use sinterdb::DEFAULT_FAMILY;
-    use std::collections::BTreeSet;
-    use std::sync::atomic::AtomicBool;
-
-    #[test]
-    fn a_result_has_the_counters_that_the_database_has() {
-        let directory = tempfile::tempdir().unwrap();
-        let opener = SinterOpener {
-            path: directory.path().join("db"),
-            zones: None,
-            database: DbSettings::default(),
-            families: vec![(DEFAULT_FAMILY.into(), FamilySettings::default())],
-            disable_wal: false,
-            clock: None,
-            hide_limits: false,
-            slow: BTreeMap::new(),
-        };
-        let (stop, progress) = (AtomicBool::new(false), Progress::new(1));
-        let config = BenchConfig { num: 1000, ..BenchConfig::default() };
-        let bench = Bench { config: &config, opener: &opener, stop: &stop, progress: &progress };
-        let mut results = Vec::new();
-        let workloads = parse_workloads("fillrandom,flush,readrandom,stats").unwrap();
-        let outcome = bench.run(&workloads, |result| {
-            results.push(result.clone());
-            Ok(())
-        });
-        outcome.unwrap();
-        let counters = &results[3].counters;
-        assert_eq!((counters.tickers["rocksdb.number.keys.written"], counters.tickers["rocksdb.number.keys.read"]), (1000, 1000));
-        let target = opener.open(false).unwrap();
-        let own = target.db.stats().tickers.iter().map(|t| t.0).chain([FLUSHES, INDEX_BYTES]).collect::<BTreeSet<_>>();
-        assert!(own.into_iter().eq(counters.tickers.keys()));
-        assert!(target.db.stats().histograms.iter().map(|h| h.0).collect::<BTreeSet<_>>().into_iter().eq(counters.histograms.keys()));
-        let mut printed = Vec::new();
-        print_statistics(counters, &mut printed).unwrap();
-        let printed = String::from_utf8(printed).unwrap();
-        let names = |text: &str| text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<BTreeSet<_>>();
-        assert_eq!(names(printed.strip_prefix("STATISTICS:\n").unwrap()), names(&target.db.stats().dump()));
-    }
 }

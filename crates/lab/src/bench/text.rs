@@ -1,7 +1,9 @@
 //! Prints results in the manner of db_bench, so that both can be read side by side.
 
-use super::{Latency, LevelResult, Report, WorkloadResult, Zones};
-use crate::target::{Counters, FLUSHES, INDEX_BYTES};
+use super::workloads::Workload;
+use crate::result::{Latency, LevelResult, Machine, Zones, codecs_in_short};
+use crate::run::{PhaseKind, PhaseRecord, RunSpec, ValueSize};
+use crate::system::{FLUSHES, INDEX_BYTES};
 use sinterdb::internal::ledger::dump;
 use std::io::{Result, Write};
 
@@ -10,12 +12,15 @@ const MIB: f64 = 1_048_576.0;
 /// Cause of the bytes of files among the bytes written to a drive.
 const FILES: &str = "files";
 
-/// Writes engine, machine and parameters: one block before the first workload.
-pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
-    let (machine, bench) = (&report.machine, &report.bench);
-    let entry = (bench.key_size + bench.value_size) as f64;
-    let compressed = bench.key_size as f64 + bench.value_size as f64 * bench.compression_ratio;
-    writeln!(out, "{:<12}{} ({})", "Engine:", report.target, report.commit.as_deref().unwrap_or("commit unknown"))?;
+/// Writes engine, machine and parameters: one block before the first workload. `path`: location of the database.
+pub fn header(spec: &RunSpec, machine: &Machine, path: &str, out: &mut dyn Write) -> Result<()> {
+    let RunSpec { workload, engine, seed, .. } = spec;
+    let ValueSize::Fixed(value_size) = workload.value_size else { return Ok(()) };
+    let (key_size, value_size) = (workload.key_size as f64, value_size as f64);
+    let compressed = value_size * workload.compression_ratio;
+    let megabytes = |entry: f64| entry * workload.keys as f64 / MIB;
+    let commit = option_env!("SINTER_COMMIT").unwrap_or("commit unknown");
+    writeln!(out, "{:<12}sinterdb {} ({commit})", "Engine:", env!("CARGO_PKG_VERSION"))?;
     writeln!(
         out,
         "{:<12}{} * {}, {:.1} GB, Linux {}",
@@ -26,39 +31,43 @@ pub fn header(report: &Report, path: &str, out: &mut dyn Write) -> Result<()> {
         machine.kernel
     )?;
     writeln!(out, "{:<12}{path} ({} on {})", "Database:", machine.file_system, machine.device)?;
-    writeln!(out, "{:<12}{} bytes each", "Keys:", bench.key_size)?;
-    let small = (bench.value_size as f64 * bench.compression_ratio) as u64;
-    writeln!(out, "{:<12}{} bytes each ({small} bytes after compression)", "Values:", bench.value_size)?;
+    writeln!(out, "{:<12}{key_size} bytes each", "Keys:")?;
+    writeln!(out, "{:<12}{value_size} bytes each ({} bytes after compression)", "Values:", compressed as u64)?;
     writeln!(
         out,
         "{:<12}{} (raw {:.1} MB, compressed {:.1} MB)",
         "Entries:",
-        bench.num,
-        entry * bench.num as f64 / MIB,
-        compressed * bench.num as f64 / MIB
+        workload.keys,
+        megabytes(key_size + value_size),
+        megabytes(key_size + compressed)
     )?;
-    let compression = report.settings.get("compression").map_or("", String::as_str);
-    writeln!(out, "{:<12}{} threads, seed {}, compression {compression}", "Run:", bench.threads, bench.seed)?;
+    let compression = engine.families.first().and_then(|family| family.settings.get("compression")).map_or("", String::as_str);
+    let threads = workload.phases.iter().map(|phase| if let PhaseKind::Run { threads, .. } = phase.kind { threads } else { 1 });
+    writeln!(out, "{:<12}{} threads, seed {seed}, compression {compression}", "Run:", threads.max().unwrap_or(1))?;
     writeln!(out, "------------------------------------------------")
 }
 
 /// Prints one workload: db_bench's line, latencies, the write ledger with both amplifications, and the cost. `distribution`: the latency
-/// histogram too.
-pub fn print_workload(result: &WorkloadResult, distribution: bool, out: &mut dyn Write) -> Result<()> {
-    if let Some(why) = &result.skipped {
-        return writeln!(out, "{:<12} : skipped ({why})", result.name);
-    }
-    let rate = if result.bytes > 0 && result.elapsed_seconds > 0.0 {
-        format!(" {:6.1} MB/s", result.bytes as f64 / MIB / result.elapsed_seconds)
+/// histogram too. Without a record the workload was skipped.
+pub fn print_workload(workload: Workload, result: Option<&PhaseRecord>, distribution: bool, out: &mut dyn Write) -> Result<()> {
+    let name = workload.name();
+    let Some(result) = result else { return writeln!(out, "{name:<12} : skipped (--use_existing_db is true)") };
+    let rate = if result.bytes > 0 && result.seconds > 0.0 {
+        format!(" {:6.1} MB/s", result.bytes as f64 / MIB / result.seconds)
     } else {
         String::new()
     };
     let found = result.found.map(|f| format!(" ({} of {} found)", f.found, f.asked)).unwrap_or_default();
     let early = if result.interrupted { " (ended early)" } else { "" };
+    // A single call to the engine is one operation.
+    let operations = if workload.is_single_call() { 1 } else { result.operations };
+    let per_second = if result.seconds > 0.0 { operations as f64 / result.seconds } else { 0.0 };
     writeln!(
         out,
-        "{:<12} : {:11.3} micros/op {} ops/sec {:.3} seconds {} operations;{rate}{found}{early}",
-        result.name, result.micros_per_operation, result.operations_per_second as u64, result.elapsed_seconds, result.operations,
+        "{name:<12} : {:11.3} micros/op {} ops/sec {:.3} seconds {operations} operations;{rate}{found}{early}",
+        result.thread_seconds * 1e6 / operations.max(1) as f64,
+        per_second as u64,
+        result.seconds,
     )?;
     if let Some(latency) = &result.latency {
         print_latency(latency, distribution, out)?;
@@ -67,7 +76,11 @@ pub fn print_workload(result: &WorkloadResult, distribution: bool, out: &mut dyn
         writeln!(out, "  background writer: {} operations, {:.0} ops/sec", writer.operations, writer.operations_per_second)?;
     }
     print_ledger(result, out)?;
-    print_cost(result, out)
+    print_cost(result, out)?;
+    match workload {
+        Workload::Stats | Workload::LevelStats => print_levels(result.levels.values().flatten(), out),
+        _ => Ok(()),
+    }
 }
 
 fn print_latency(latency: &Latency, distribution: bool, out: &mut dyn Write) -> Result<()> {
@@ -108,7 +121,7 @@ fn amplification(value: Option<f64>) -> String {
     value.map_or("-".into(), |x| format!("{x:.2}"))
 }
 
-fn print_ledger(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
+fn print_ledger(result: &PhaseRecord, out: &mut dyn Write) -> Result<()> {
     let (written, space) = (&result.written, &result.space);
     if written.user_bytes > 0 || !written.by_cause.is_empty() {
         let per_user = |bytes: u64| match written.user_bytes {
@@ -183,7 +196,7 @@ fn print_zones(zones: &Zones, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
+fn print_cost(result: &PhaseRecord, out: &mut dyn Write) -> Result<()> {
     if result.stalls.count > 0 {
         writeln!(
             out,
@@ -191,7 +204,7 @@ fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
             result.stalls.count, result.stalls.seconds, result.stalls.longest_seconds_since_open
         )?;
     }
-    let chosen = result.chosen_codecs.as_deref().map(codecs_in_short).unwrap_or_default();
+    let chosen = result.chosen_codecs.values().next().map(|text| codecs_in_short(text)).unwrap_or_default();
     if !chosen.is_empty() {
         writeln!(out, "  codecs chosen: {chosen}")?;
     }
@@ -207,17 +220,8 @@ fn print_cost(result: &WorkloadResult, out: &mut dyn Write) -> Result<()> {
     )
 }
 
-/// Shortens an engine's report of chosen codecs (`level 6: zstd since ..`) to `L0 none, L6 zstd`, without the reasons.
-pub fn codecs_in_short(chosen: &str) -> String {
-    let level = |line: &str| {
-        let (level, rest) = line.strip_prefix("level ")?.split_once(": ")?;
-        Some(format!("L{level} {}", rest.split_whitespace().next()?))
-    };
-    chosen.lines().filter_map(level).collect::<Vec<_>>().join(", ")
-}
-
 /// Prints files, bytes and runs per level, like db_bench's `levelstats`.
-pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
+fn print_levels<'a>(levels: impl Iterator<Item = &'a LevelResult>, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "Level Runs Files Size(MB)")?;
     writeln!(out, "-------------------------")?;
     for level in levels {
@@ -226,23 +230,13 @@ pub fn print_levels(levels: &[LevelResult], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Prints named counters and distributions, like db_bench's `--statistics`.
-pub fn print_statistics(counters: &Counters, out: &mut dyn Write) -> Result<()> {
+/// Prints named counters and distributions since the database was opened, like db_bench's `--statistics`.
+pub fn print_statistics(result: &PhaseRecord, out: &mut dyn Write) -> Result<()> {
     let of_engine = |name: &&String| ![FLUSHES, INDEX_BYTES].contains(&name.as_str());
-    let tickers = counters.tickers.iter().filter(|(name, _)| of_engine(name)).map(|(name, value)| (name.as_str(), *value));
-    let histograms = counters.histograms.iter().map(|(name, summary)| (name.as_str(), *summary));
+    let tickers = result.tickers.iter().filter(|(name, _)| of_engine(name)).map(|(name, value)| (name.as_str(), *value));
+    let histograms = result.histograms.iter().map(|(name, summary)| (name.as_str(), *summary));
     write!(out, "STATISTICS:\n{}", dump(tickers, histograms))
 }
 
-/// Formats a number with commas.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Holds writers to a rate, as db_bench's `--benchmark_write_rate_limit`: one budget for all threads of a workload.
+//! Holds writers to a rate of bytes, as db_bench's `--benchmark_write_rate_limit`: one budget for all threads of a phase.
 
 use sinterdb::clock::{Clock, SystemClock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ impl Pacer {
         let mut now = clock.monotonic_ns();
         let due = self.due(bytes, now);
         while now.saturating_add(SHORTEST_WAIT_NS) < due && !ended(now) {
-            // In pieces, so that the end of the workload is noticed.
+            // In pieces, so that the end of the phase is noticed.
             std::thread::sleep(Duration::from_nanos((due - now).min(BURST_NS)));
             now = clock.monotonic_ns();
         }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_with_the_workload() {
+    fn a_wait_ends_with_the_phase() {
         let (pacer, clock) = (Pacer::new(1), SystemClock::default());
         pacer.due(u64::MAX, clock.monotonic_ns());
         pacer.wait(1, &clock, |_| true);

@@ -1,6 +1,6 @@
-//! An ordered map in memory as a target: tests see by it that the driver makes the right calls, without an engine.
+//! An ordered map in memory as a system: tests see by it that the driver makes the right calls, without an engine.
 
-use super::{Counters, Failure, Figures, LevelFigures, Opener, Outcome, Scan, Session, Target};
+use super::{Counters, Failure, Figures, LevelFigures, Outcome, Scan, Session, System};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -58,22 +58,21 @@ impl Model {
 #[derive(Debug, Clone, Default)]
 pub struct ModelOpener(pub Arc<Model>);
 
-impl Opener for ModelOpener {
-    type Target = ModelTarget;
-
-    fn open(&self, fresh: bool) -> Outcome<ModelTarget> {
+impl ModelOpener {
+    /// Opens the model, empty if `fresh`.
+    pub fn open(&self, fresh: bool) -> ModelSystem {
         if fresh {
             (0..2).for_each(|family| self.0.write(family).clear());
         }
-        Ok(ModelTarget(Arc::clone(&self.0)))
+        ModelSystem(Arc::clone(&self.0))
     }
 }
 
 /// An open model.
 #[derive(Debug)]
-pub struct ModelTarget(Arc<Model>);
+pub struct ModelSystem(Arc<Model>);
 
-impl Target for ModelTarget {
+impl System for ModelSystem {
     type Session<'a> = ModelSession<'a>;
 
     fn session(&self, sync: bool) -> ModelSession<'_> {

@@ -1,5 +1,5 @@
-//! Traits of a store under measurement. The driver knows a store only through them, with static dispatch: a call per operation and nothing
-//! virtual on the measured path.
+//! Traits of the system under test, a store that is measured. The driver knows a store only through them, with static dispatch: a call
+//! per operation and nothing virtual on the measured path.
 
 mod clock;
 #[cfg(test)]
@@ -7,29 +7,20 @@ pub mod model;
 mod sinter;
 
 pub use clock::OperationClock;
-pub use sinter::{SinterOpener, SinterTarget, cause_name};
+pub use sinter::{SinterOpener, SinterSystem, cause_name};
 
 use serde::{Deserialize, Serialize};
 use sinter_storage::store::Beneath;
 use sinterdb::ledger::HistogramSummary;
 use std::collections::BTreeMap;
 
-/// Reason why a target failed, for the user. The exact kind of failure does not matter to a measurement: it ends.
+/// Reason why a system failed, for the user. The exact kind of failure does not matter to a measurement: it ends.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// The result of a target's operation.
+/// The result of a system's operation.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// Opens a target; `fresh` removes what an earlier run left, so that loads begin with an empty store.
-pub trait Opener {
-    /// Target that is opened.
-    type Target: Target;
-
-    /// Opens the store, empty if `fresh`. Earlier handles must be closed.
-    fn open(&self, fresh: bool) -> Outcome<Self::Target>;
-}
-
 /// A store under measurement; shared by all threads.
-pub trait Target: Sync + Sized {
+pub trait System: Sync + Sized {
     /// Handle of one thread.
     type Session<'a>: Session
     where
@@ -49,7 +40,7 @@ pub trait Target: Sync + Sized {
     }
     /// Current counters.
     fn figures(&self) -> Outcome<Figures>;
-    /// Files and bytes of each level of a family (index into the list that it was opened with; 0 is the only one of many targets).
+    /// Files and bytes of each level of a family (index into the list that it was opened with; 0 is the only one of many systems).
     fn levels(&self, family: usize) -> Outcome<Vec<LevelFigures>>;
     /// Named counters and distributions.
     fn counters(&self) -> Outcome<Counters>;
@@ -61,14 +52,14 @@ pub trait Target: Sync + Sized {
     fn close(self) -> Outcome<()>;
 }
 
-/// One thread's handle to a target.
+/// One thread's handle to a system.
 pub trait Session {
     /// Iterator over keys.
     type Scan<'a>: Scan
     where
         Self: 'a;
 
-    /// Chooses the family (index into the list that the target was opened with) of the following calls; 0 at first.
+    /// Chooses the family (index into the list that the system was opened with) of the following calls; 0 at first.
     fn choose(&mut self, family: usize);
     /// Writes one entry.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome<()>;
@@ -88,7 +79,7 @@ pub trait Session {
     fn scan(&mut self) -> Outcome<Self::Scan<'_>>;
 }
 
-/// A position among the keys of a target.
+/// A position among the keys of a system.
 pub trait Scan {
     /// Moves to the first key.
     fn seek_first(&mut self) -> Outcome<()>;
@@ -104,7 +95,7 @@ pub trait Scan {
     fn entry(&self) -> Option<(&[u8], &[u8])>;
 }
 
-/// A target's counters at one moment. Counters only grow while it is open.
+/// A system's counters at one moment. Counters only grow while it is open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Key and value bytes of user writes.
@@ -134,16 +125,16 @@ pub const FLUSHES: &str = "lab.flushes";
 /// Ticker of the size of the indexes in all tables, bytes: not a counter, its value is that of the moment.
 pub const INDEX_BYTES: &str = "lab.index.bytes";
 
-/// Named counters and distributions since the target was opened.
+/// Named counters and distributions since the system was opened.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Counters. [`FLUSHES`] and [`INDEX_BYTES`] are the laboratory's, where the target knows them.
+    /// Counters. [`FLUSHES`] and [`INDEX_BYTES`] are the laboratory's, where the system knows them.
     pub tickers: BTreeMap<String, u64>,
     /// Distributions, in the unit that the name says.
     pub histograms: BTreeMap<String, HistogramSummary>,
 }
 
-/// One level of a target.
+/// One level of a system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LevelFigures {
     /// Sorted runs.
