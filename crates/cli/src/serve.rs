@@ -287,7 +287,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     }
     let directory = PathBuf::from(&configuration.directory);
     let listening = configuration.listening().map_err(Ended::usage)?;
-    let tls = configuration.tls.load_if(configuration.tls_port > 0).map_err(Ended::usage)?;
+    let tls = configuration.tls.load_if(configuration.tls_port > 0, configuration.following.is_encrypted).map_err(Ended::usage)?;
     let log = open_log(&configuration)?;
     // Before the data is opened: clients and tables share the descriptors.
     note_descriptors(&log);
@@ -335,7 +335,7 @@ mod tests {
             (&["--port"], "--port: port takes a value"),
             (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
             (&["--cluster-enabled", "yes"], "--cluster-enabled: cluster-enabled yes: only no is possible: there is no cluster"),
-            (&["--replicaof", "a", "1"], "--replicaof: replicaof a 1: only \"\" or no one is possible: there is no replication"),
+            (&["--replicaof", "a", "x"], "--replicaof: replicaof a x: Invalid master port"),
             (&["--rename-command", "GET"], "--rename-command: rename-command takes a command and its new name"),
             (&["--rename-command", "GETT", "x"], "--rename-command: rename-command: there is no command GETT"),
             (&["--rename-command", "GET", "set"], "--rename-command: rename-command: there is a command set already"),

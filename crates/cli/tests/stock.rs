@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 const FILES: [&str; 6] = ["redis-6.0", "redis-6.2", "redis-7.0", "redis-7.2", "valkey-7.2", "valkey-8"];
 
 /// Examples that ask for features that do not exist here and that a user would miss.
-const REFUSED: &[&str] = &["loadmodule", "replicaof", "cluster-enabled yes", "min-replicas-to-write 3", "rename-command CONFIG \"\""];
+const REFUSED: &[&str] = &["loadmodule", "cluster-enabled yes", "rename-command CONFIG \"\""];
 
 /// The new name of `CONFIG` after the first example of `rename-command`.
 const CONFIG: &str = "b840fc02d524045429941cc15f59e41cb7be6c52";
@@ -53,7 +53,7 @@ impl Stock {
         all.extend([("port", "0"), ("tls-port", "0"), ("bind", "127.0.0.1")].map(|(name, value)| (name, value.to_owned())));
         let files = ["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-ca-cert-dir"];
         all.extend(files.map(|name| (name, String::new())));
-        all.push(("unixsocketgroup", String::new()));
+        all.extend([("unixsocketgroup", ""), ("tls-replication", "no")].map(|(name, value)| (name, value.to_owned())));
         all
     }
 

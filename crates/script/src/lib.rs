@@ -20,6 +20,7 @@ mod msgpack;
 mod number;
 mod pack;
 mod pattern;
+mod program;
 mod redis;
 mod reply;
 mod sandbox;
@@ -31,5 +32,6 @@ mod strings;
 
 pub use functions::{Function, Library};
 pub use host::{Failure, Host, Protocol, Verdict};
-pub use machine::{Digest, Machine, Settings};
+pub use machine::{Machine, Settings};
+pub use program::{Digest, Known, Program};
 pub use shebang::Flags;

@@ -53,6 +53,11 @@ pub(crate) fn native<F: Fn(Stack) -> c_int + Copy>(_: F) -> Native {
     enter::<F>
 }
 
+/// Index of a slot once one more value is on top.
+fn below(at: c_int) -> c_int {
+    if at < 0 && at > REGISTRY { at - 1 } else { at }
+}
+
 /// Text of bounded length without a heap allocation.
 struct Text {
     bytes: [u8; TEXT_MAX],
@@ -274,9 +279,8 @@ impl Stack {
 
     /// Pushes the value under a name, without metamethods.
     pub(crate) fn field(self, table: c_int, name: &[u8]) {
-        let table = self.absolute(table);
         self.push_bytes(name);
-        self.raw_get(table);
+        self.raw_get(below(table));
     }
 
     /// Pushes the value for the key on top with metamethods, instead of the key.
@@ -296,14 +300,9 @@ impl Stack {
 
     /// Sets the value under a name to the one on top, without metamethods.
     pub(crate) fn set_field(self, table: c_int, name: &[u8]) {
-        let table = self.absolute(table);
         self.push_bytes(name);
         self.insert(-2);
-        self.raw_set(table);
-    }
-
-    fn absolute(self, at: c_int) -> c_int {
-        if at < 0 && at > REGISTRY { self.top() + at + 1 } else { at }
+        self.raw_set(below(table));
     }
 
     /// Replaces the key on top by the next key and its value; at the end, removes it. The table's key is one of [`Stack::next`] itself.

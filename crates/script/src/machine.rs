@@ -3,68 +3,20 @@
 use crate::functions::{Function, Library};
 use crate::host::{Failure, Host, Protocol};
 use crate::lua::{Kind, Stack, native};
-use crate::redis::{hexadecimal, push_error};
+use crate::program::{Digest, Known, Mixed, Program, Runs};
+use crate::redis::push_error;
 use crate::reply::{self, Output};
 use crate::sandbox::{self, Tables};
-use crate::sha1::sha1;
 use crate::shebang::{self, Flags};
 use crate::state::{INSTRUCTIONS, Mode, State, allocate, watch};
 use mlua_sys as ffi;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_int};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::BuildHasherDefault;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Capacity that a buffer of native functions keeps between two scripts, bytes.
 const BUFFER_KEPT: usize = 64 << 10;
-
-/// Digest of a script in 40 lower-case hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Digest([u8; 40]);
-
-impl Hash for Digest {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let (words, _) = self.0.as_chunks::<8>();
-        let mixed =
-            words.iter().fold(0u64, |mixed, word| mixed.rotate_left(5).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(*word));
-        hasher.write_u64(mixed);
-    }
-}
-
-/// Hasher for digests, whose bits are evenly distributed already.
-#[derive(Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-impl Digest {
-    /// Digest of a script's code.
-    pub fn of(code: &[u8]) -> Digest {
-        Digest(hexadecimal(sha1(code)))
-    }
-
-    /// Reads a digest in either case; `None` if the text has another length.
-    pub fn parse(text: &[u8]) -> Option<Digest> {
-        text.try_into().ok().map(|digest: [u8; 40]| Digest(digest.map(|byte| byte.to_ascii_lowercase())))
-    }
-
-    /// The digits.
-    pub fn bytes(&self) -> &[u8; 40] {
-        &self.0
-    }
-}
 
 /// Settings of a machine.
 #[derive(Debug, Clone)]
@@ -90,14 +42,16 @@ const SCRIPT_OVERHEAD: usize = 256;
 struct Script {
     code: Vec<u8>,
     flags: Option<Flags>,
+    runs: Runs,
     /// Number of the function in the registry, and the generation of the Lua state that it belongs to.
     compiled: Option<(c_int, u64)>,
 }
 
-/// A library and where its functions are in the registry.
+/// A library, where its functions are in the registry, and their runs.
 struct Loaded {
     library: Library,
     kept: Vec<c_int>,
+    runs: Vec<Runs>,
 }
 
 /// Numbers in the registry of the native functions by which the machine enters Lua. They are made in advance: making one may run out of
@@ -125,6 +79,14 @@ struct Job<'a> {
     failure: Option<Failure>,
 }
 
+/// Library of each function, by its name in lower case, and its position there.
+type Functions = HashMap<Vec<u8>, (Vec<u8>, usize)>;
+
+/// Library of a function, and the function's position there. Names of functions ignore case.
+fn found<'f>(functions: &'f Functions, name: &[u8]) -> Option<&'f (Vec<u8>, usize)> {
+    functions.get(name).or_else(|| functions.get(&name.to_ascii_lowercase()))
+}
+
 /// A Lua machine with Redis's scripting semantics, for one thread.
 pub struct Machine {
     settings: Settings,
@@ -138,8 +100,7 @@ pub struct Machine {
     compiled_bytes: usize,
     scripts: HashMap<Digest, Script, BuildHasherDefault<Mixed>>,
     libraries: BTreeMap<Vec<u8>, Loaded>,
-    /// Library of each function, by its name in lower case, and its position there.
-    functions: HashMap<Vec<u8>, (Vec<u8>, usize)>,
+    functions: Functions,
 }
 
 // SAFETY: nothing in a Lua state or in its `State` belongs to a thread, and the machine has the only pointers to them while no script runs.
@@ -265,6 +226,13 @@ fn push_array(lua: Stack, texts: &[&[u8]]) {
     }
 }
 
+/// Sets a field of the table on top to an array of texts.
+fn set_array(lua: Stack, name: &[u8], texts: &[&[u8]]) {
+    lua.push_bytes(name);
+    push_array(lua, texts);
+    lua.raw_set(-3);
+}
+
 /// Runs a job inside a protected call.
 fn enter(lua: Stack) -> c_int {
     // SAFETY: `Machine::run` passes a `Job` that outlives the call and is used by nothing else meanwhile.
@@ -278,10 +246,8 @@ fn enter(lua: Stack) -> c_int {
     let result = match job.mode {
         Mode::Script => {
             lua.raw_get_at(registry, job.tables.script_behind);
-            push_array(lua, job.keys);
-            lua.set_field(-2, b"KEYS");
-            push_array(lua, job.arguments);
-            lua.set_field(-2, b"ARGV");
+            set_array(lua, b"KEYS", job.keys);
+            set_array(lua, b"ARGV", job.arguments);
             lua.pop(1);
             lua.protected(0, 1, 1)
         }
@@ -377,9 +343,37 @@ impl Machine {
         if !self.scripts.contains_key(&digest) {
             let (flags, _) = shebang::script(code).map_err(Failure::new)?;
             let compiled = self.compile(code)?;
-            self.scripts.insert(digest, Script { code: code.to_vec(), flags, compiled: Some((compiled, self.generation)) });
+            let (compiled, runs) = (Some((compiled, self.generation)), Runs::default());
+            self.scripts.insert(digest, Script { code: code.to_vec(), flags, runs, compiled });
         }
         Ok(digest)
+    }
+
+    /// Facts about a program; `None`: it is not there.
+    pub fn known(&self, program: &Program) -> Option<Known> {
+        match program {
+            Program::Script(digest) => {
+                let script = self.scripts.get(digest)?;
+                Some(Known { flags: script.flags, is_short: script.runs.are_short() })
+            }
+            Program::Function(name) => {
+                let (library, position) = found(&self.functions, name)?;
+                let Loaded { library, runs, .. } = self.libraries.get(library)?;
+                let function = library.functions.get(*position)?;
+                Some(Known { flags: Some(function.flags), is_short: runs.get(*position).is_some_and(Runs::are_short) })
+            }
+        }
+    }
+
+    /// Notes that the last run of a program was a long one.
+    pub fn took_long(&mut self, program: &Program) {
+        let runs = match program {
+            Program::Script(digest) => self.scripts.get_mut(digest).map(|script| &mut script.runs),
+            Program::Function(name) => {
+                found(&self.functions, name).and_then(|(library, position)| self.libraries.get_mut(library)?.runs.get_mut(*position))
+            }
+        };
+        runs.into_iter().for_each(Runs::restart);
     }
 
     /// Whether the cache has a script.
@@ -462,7 +456,8 @@ impl Machine {
         client: Protocol,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), Failure>> {
-        let script = self.scripts.get(digest)?;
+        let script = self.scripts.get_mut(digest)?;
+        script.runs.begin();
         let function = match script.compiled.filter(|(_, generation)| *generation == self.generation) {
             Some((function, _)) => function,
             None => {
@@ -475,7 +470,7 @@ impl Machine {
                 function
             }
         };
-        let (mode, name, tables, handler) = (Mode::Script, &digest.0, self.tables, self.entries.handler);
+        let (mode, name, tables, handler) = (Mode::Script, digest.bytes(), self.tables, self.entries.handler);
         let output = Output::new(out, client);
         Some(self.run(Job { function, mode, keys, arguments, tables, handler, output, name, failure: None }, host))
     }
@@ -490,8 +485,10 @@ impl Machine {
         client: Protocol,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), Failure>> {
-        let (library, position) = self.found(name)?;
-        let function = *self.libraries.get(library)?.kept.get(*position)?;
+        let (library, position) = found(&self.functions, name)?;
+        let loaded = self.libraries.get_mut(library)?;
+        let function = *loaded.kept.get(*position)?;
+        loaded.runs.get_mut(*position)?.begin();
         let (mode, tables, handler) = (Mode::Function, self.tables, self.entries.handler);
         let output = Output::new(out, client);
         Some(self.run(Job { function, mode, keys, arguments, tables, handler, output, name, failure: None }, host))
@@ -626,8 +623,9 @@ impl Machine {
         for (position, function) in functions.iter().enumerate() {
             self.functions.entry(function.name.to_ascii_lowercase()).or_insert_with(|| (name.clone(), position));
         }
+        let runs = functions.iter().map(|_| Runs::default()).collect();
         let library = Library { name: name.clone(), code: code.to_vec(), functions };
-        self.libraries.insert(name.clone(), Loaded { library, kept });
+        self.libraries.insert(name.clone(), Loaded { library, kept, runs });
         Ok(name)
     }
 
@@ -653,14 +651,9 @@ impl Machine {
         self.libraries.values().map(|loaded| &loaded.library)
     }
 
-    /// Library of a function, and the function's position there. Names of functions ignore case.
-    fn found(&self, name: &[u8]) -> Option<&(Vec<u8>, usize)> {
-        self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
-    }
-
     /// A function and its library.
     pub fn function(&self, name: &[u8]) -> Option<(&Library, &Function)> {
-        let (library, position) = self.found(name)?;
+        let (library, position) = found(&self.functions, name)?;
         let library = &self.libraries.get(library)?.library;
         Some((library, library.functions.get(*position)?))
     }

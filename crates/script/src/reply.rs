@@ -112,8 +112,9 @@ fn bulk<'a>(input: &mut &'a [u8], line: &[u8]) -> Option<&'a [u8]> {
 /// Pushes a table of one field.
 pub(crate) fn table_of(lua: Stack, name: &[u8], text: &[u8]) {
     lua.new_table(0, 1);
+    lua.push_bytes(name);
     lua.push_bytes(text);
-    lua.set_field(-2, name);
+    lua.raw_set(-3);
 }
 
 /// Pushes the table of an error whose text begins with its code, as error replies do; `ERR` goes before a single word.

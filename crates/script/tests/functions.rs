@@ -1,7 +1,7 @@
 //! Libraries of functions.
 
 use crate::common::{Map, Server};
-use sinter_script::{Failure, Flags, Protocol};
+use sinter_script::{Failure, Flags, Program, Protocol};
 
 fn load(server: &mut Server, code: &str, replace: bool) -> Result<String, String> {
     let loaded = server.machine.load_library(code.as_bytes(), replace, &mut server.map);
@@ -119,4 +119,30 @@ fn a_library_that_takes_too_long_is_ended() {
     server.map = Map { patience: Some(3), ..Map::default() };
     let error = load(&mut server, "#!lua name=a\nwhile true do end", false).unwrap_err();
     assert_eq!(error, "ERR Error registering functions: ERR FUNCTION LOAD timeout");
+}
+
+#[test]
+fn programs_are_short_after_some_short_runs() {
+    let mut server = Server::new();
+    load(&mut server, LIBRARY, false).unwrap();
+    let digest = server.machine.load_script(b"return 1").unwrap();
+    let is_short = |server: &Server, program: &Program| server.machine.known(program).unwrap().is_short;
+    let (script, function) = (Program::Script(digest), Program::Function(b"Other"));
+    for program in [&script, &function] {
+        for _ in 0..2 {
+            for _ in 0..16 {
+                assert!(!is_short(&server, program));
+                if let Program::Script(_) = program {
+                    server.eval("return 1");
+                } else {
+                    call(&mut server, "other").unwrap().unwrap();
+                }
+            }
+            assert!(is_short(&server, program));
+            server.machine.took_long(program);
+        }
+    }
+    assert!(!is_short(&server, &Program::Function(b"count")));
+    assert_eq!(server.machine.known(&function).unwrap().flags, Some(Flags::NO_WRITES));
+    assert!(server.machine.known(&Program::Function(b"none")).is_none());
 }

@@ -1,7 +1,7 @@
 //! A log of commands in Redis's format (a multi-part AOF) beside the engine's own, for users whose tools read that format.
 //!
-//! Reading order: `place` (which files there are), `journal` (what waits to be written), `files` (what threads share), `base` (the thread
-//! that shortens the log), this file.
+//! Reading order: `place` (which files there are), `files` (what threads share), `base` (the thread that shortens the log), this file. The
+//! commands come from [`crate::feed`].
 //!
 //! The log is a *base*, everything as of a moment as an RDB file, and an *increment*, the commands that came since. To shorten it, a
 //! snapshot of the engine is taken between two turns, and a new increment begins there. A thread writes the base of that snapshot. Until
@@ -17,19 +17,17 @@
 
 mod base;
 mod files;
-mod journal;
 mod place;
 #[cfg(test)]
 mod tests;
 
 pub use place::Place;
 
+use crate::feed::{Feed, Reader};
 use crate::keyspace::{Beside, Keyspace};
 use crate::persist::manifest::replace_manifest;
 use base::Task;
 use files::{Increment, Shared};
-use journal::Journal;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,10 +35,6 @@ use std::thread::{Builder, JoinHandle};
 
 /// Milliseconds after a failure before the next attempt.
 const RETRY_MS: u64 = 30_000;
-
-/// Prefix of the reserved keys that hold a long string while it is written to the log in parts, until `RENAME` gives it to its key. Readers
-/// of a log remove reserved keys that are left at its end.
-pub const PARTS: &[u8] = b"\0sinterdb:parts:";
 
 /// Result of a thread: the size of the base that it has written, or why it has written none.
 type Ending = Result<u64, String>;
@@ -98,16 +92,10 @@ pub struct AppendLog {
     place: Option<Place>,
     /// The log is to be on; takes effect at the end of the turn.
     is_wanted: bool,
-    /// Effects have to be noted in the journal.
+    /// The log gets effects.
     is_on: bool,
-    journal: Journal,
     /// The highest number given to a file.
     number: u64,
-    epoch: u64,
-    /// Sessions that write strings in parts: a base that begins now would lack the parts so far. And whether a base is due that waits for
-    /// them.
-    in_parts: BTreeSet<u64>,
-    is_held_back: bool,
     /// The increment that the manifest lists.
     current: Option<Increment>,
     /// Bytes of the base, and of base and increment together when the base was written.
@@ -151,65 +139,18 @@ impl AppendLog {
         !self.is_rewriting() && !std::mem::replace(&mut self.is_asked, true)
     }
 
+    /// Begins a new base at the end of the turn, because all data were replaced without commands. One that is being written is given up.
+    pub fn begin_anew(&mut self) {
+        if self.is_wanted {
+            // If the manifest lists that one already, it is replaced in its turn.
+            let _ = self.abandon("all data were replaced");
+            self.is_asked = true;
+        }
+    }
+
     /// There is a log, or will be at the end of the turn.
     pub fn exists(&self) -> bool {
         self.is_wanted
-    }
-
-    /// Whether effects have to be noted with [`AppendLog::put`].
-    pub fn is_on(&self) -> bool {
-        self.is_on
-    }
-
-    /// Counts moments after which earlier effects cannot be built upon: a new file begins that lacks them, or whole databases change.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// Notes that whole databases have changed.
-    pub fn begin_epoch(&mut self) {
-        self.epoch += 1;
-    }
-
-    /// Notes that a session begins to write a string in parts: no base begins until [`AppendLog::end_parts`]. False: a base is due, and
-    /// comes first.
-    pub fn begin_parts(&mut self, session: u64) -> bool {
-        if !self.is_held_back {
-            self.in_parts.insert(session);
-        }
-        self.in_parts.contains(&session)
-    }
-
-    /// Notes that the string of a session is written, or given up.
-    pub fn end_parts(&mut self, session: u64) {
-        self.in_parts.remove(&session);
-    }
-
-    /// Notes an effect of the current request: a command that repeats it.
-    pub fn put(&mut self, db: usize, words: &[&[u8]]) {
-        if self.is_on {
-            self.journal.put(db, words);
-        }
-    }
-
-    /// Ends the current request.
-    pub fn end_request(&mut self) {
-        self.journal.end_request();
-    }
-
-    /// Notes that the engine has all effects noted so far.
-    pub fn keep(&mut self) {
-        self.journal.keep();
-    }
-
-    /// Drops the effects noted since the last [`AppendLog::keep`], which the engine has not got.
-    pub fn discard(&mut self) {
-        self.journal.discard();
-    }
-
-    /// Frees the memory that is kept for the next requests.
-    pub fn give_back(&mut self) {
-        self.journal.give_back();
     }
 
     /// Why writes are refused, if they are.
@@ -244,13 +185,11 @@ impl AppendLog {
     ///
     /// # Errors
     /// The commands are not in the log: the turn's clients must not be told that all went well.
-    pub fn write(&mut self, committed: u64) -> Result<(), String> {
+    pub fn write(&mut self, commands: &[u8], committed: u64) -> Result<(), String> {
         if !self.is_on {
             return Ok(());
         }
-        self.journal.keep();
-        let result = if self.journal.bytes().is_empty() { Ok(()) } else { self.write_all() };
-        self.journal.clear();
+        let result = if commands.is_empty() { Ok(()) } else { self.write_all(commands) };
         match &result {
             Ok(()) => self.shared.lock().written = committed,
             Err(why) => self.fail(why.clone()),
@@ -258,12 +197,11 @@ impl AppendLog {
         result
     }
 
-    fn write_all(&mut self) -> Result<(), String> {
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), String> {
         if let Some(why) = &self.shared.lock().next_failure {
             // Nothing may stand behind half a command.
             return Err(why.clone());
         }
-        let bytes = self.journal.bytes();
         let current = self.current.as_mut().map_or(Ok(()), |current| current.write(bytes));
         if let Some(rewriting) = &mut self.rewriting
             && let Err(error) = rewriting.next.write(bytes)
@@ -282,7 +220,7 @@ impl AppendLog {
 
     /// Switches the log on or off and begins or ends a base, as requested or due. All effects so far are written, and the engine has all
     /// writes.
-    pub fn turn(&mut self, keyspace: &mut Keyspace, growth: &Growth, now: u64) -> Vec<News> {
+    pub fn turn(&mut self, keyspace: &mut Keyspace, feed: &mut Feed, growth: &Growth, now: u64) -> Vec<News> {
         let mut news = Vec::new();
         if self.place.is_none() {
             return news;
@@ -299,18 +237,18 @@ impl AppendLog {
             news.push(News::Failed(why));
         }
         if !self.is_wanted {
-            self.end(keyspace);
+            self.end(keyspace, feed);
             return news;
         }
-        if self.is_due(growth)
-            && let Err(why) = self.begin_rewriting(keyspace)
+        if self.is_due(growth, feed)
+            && let Err(why) = self.begin_rewriting(keyspace, feed)
         {
             self.put_off(&why);
             news.push(News::NotRewritten(why));
         }
         if self.is_on && self.current.is_none() && self.rewriting.is_none() {
             // There is nothing to write to; the next base begins with what is there then.
-            self.stop_noting(keyspace);
+            self.stop_noting(keyspace, feed);
         }
         if self.current.is_none()
             && self.rewriting.is_none()
@@ -323,16 +261,15 @@ impl AppendLog {
         news
     }
 
-    fn stop_noting(&mut self, keyspace: &mut Keyspace) {
+    fn stop_noting(&mut self, keyspace: &mut Keyspace, feed: &mut Feed) {
         self.is_on = false;
-        keyspace.trace(false);
-        self.journal = Journal::default();
+        feed.set_log(false, keyspace);
     }
 
     /// Whether it is time for a new base.
-    fn is_due(&mut self, growth: &Growth) -> bool {
+    fn is_due(&mut self, growth: &Growth, feed: &mut Feed) -> bool {
         self.leaving.retain(|thread| !thread.is_finished());
-        self.is_held_back = false;
+        feed.stop_waiting(Reader::Log);
         if self.rewriting.is_some() || !self.leaving.is_empty() {
             return false;
         }
@@ -341,21 +278,19 @@ impl AppendLog {
         let has_grown = growth.percentage > 0 && size > growth.least && percentage >= 100 + u128::from(growth.percentage);
         let is_due = self.is_asked || self.now >= self.not_before && (has_grown || self.current.is_none());
         // A new increment lacks the parts so far: they would be written again and again while a long string makes the log grow.
-        self.is_held_back = is_due && self.current.is_some() && !self.in_parts.is_empty();
-        is_due && !self.is_held_back
+        is_due && (self.current.is_none() || feed.may_begin(Reader::Log))
     }
 
-    fn begin_rewriting(&mut self, keyspace: &mut Keyspace) -> Result<(), String> {
+    fn begin_rewriting(&mut self, keyspace: &mut Keyspace, feed: &mut Feed) -> Result<(), String> {
         self.is_asked = false;
         let Some(place) = self.place.clone() else { return Ok(()) };
         self.number = self.number.checked_add(1).ok_or("no number is left for another file")?;
         let (number, name) = (self.number, place.increment(self.number));
         let next = Increment::create(&place.path(&name)).map_err(|error| format!("{name}: {error}"))?;
         // From here on everything is in the new increment.
-        keyspace.trace(true);
         self.is_on = true;
-        self.journal.begin_file();
-        self.begin_epoch();
+        feed.set_log(true, keyspace);
+        feed.begin_reader();
         let (shared, stops) = (self.shared.clone(), Arc::new(AtomicBool::new(false)));
         {
             let mut files = shared.lock();
@@ -465,7 +400,7 @@ impl AppendLog {
     }
 
     /// Switches the log off; a thread syncs the files it leaves.
-    fn end(&mut self, keyspace: &mut Keyspace) {
+    fn end(&mut self, keyspace: &mut Keyspace, feed: &mut Feed) {
         let mut last: Vec<Arc<File>> = self.current.take().into_iter().map(|current| current.file).collect();
         if self.abandon("it is not wanted any more").is_err()
             && let Some(Rewriting { next, thread, .. }) = self.rewriting.take()
@@ -480,7 +415,7 @@ impl AppendLog {
             let mut files = self.shared.lock();
             (files.current, files.next, files.failure) = (None, None, None);
         }
-        self.stop_noting(keyspace);
+        self.stop_noting(keyspace, feed);
         (self.place, self.base, self.size_at_first, self.is_asked, self.not_before) = (None, 0, 0, false, 0);
         self.figures = Figures { rewrites: self.figures.rewrites, ..Figures::default() };
     }

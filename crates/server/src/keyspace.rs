@@ -6,8 +6,9 @@
 //! written and read in steps), `libraries` (code of functions), `collection` and `inline` (small collections, which lie in their key's
 //! entry), `delta` (changes of entries), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks`
 //! (positions of elements in their order), `watch`, `waits` and `changes` (clients that want to know of a change), `trace` (changes for a
-//! second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `image` (whole keyspaces and
-//! whole values), `successor` (replacement of all keys at once).
+//! second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `sizes` (bytes of keys and
+//! values), `eviction` (removal of keys beyond a limit of bytes), `image` (whole keyspaces and whole values), `successor` (replacement of
+//! all keys at once), `stream_position` and `backlog` (the replication stream).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -16,6 +17,7 @@
 //! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
 
+mod backlog;
 mod budget;
 mod changes;
 mod cleaner;
@@ -27,6 +29,7 @@ mod entry;
 mod entry_id;
 mod error;
 mod estimate;
+mod eviction;
 mod fields;
 mod groups;
 mod hot;
@@ -41,7 +44,9 @@ mod members;
 mod pieces;
 mod ranks;
 mod scans;
+mod sizes;
 mod sorted;
+mod stream_position;
 mod streams;
 mod successor;
 #[cfg(test)]
@@ -59,11 +64,12 @@ pub use collection::{Collection, Edit, Limit, Thresholds};
 pub use entry::{FieldDeadlines, Form, Head, Kind, LONGEST_STRING, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
+pub use eviction::{Policy, Rank};
 use fields::Due;
 pub use fields::{FIELD_DEADLINE_MAX, VisitField};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
-pub use hot::HotCounts;
-pub use image::Image;
+pub use hot::{Counting, HotCounts};
+pub use image::{Image, Passed};
 pub use inline::sort_integers;
 pub use keys::EXPECTED_MAX;
 pub use layout::{DATABASES, check_key, check_member};
@@ -72,25 +78,29 @@ pub use long::{LONG, StringReader, Upload};
 pub use members::Member;
 pub use pieces::{StringEdit, VisitPart};
 pub use sorted::{LexBound, ScoreBound, decode_score};
+pub use stream_position::{StreamId, StreamPosition};
 pub use streams::{Blocks, Keep, encode_fields, fields};
 pub use trace::{GroupTrace, Trace};
 pub use unsynced::{Beside, Syncer};
 
+use backlog::BACKLOG;
 use budget::Bulk;
 use cleaner::Cleaner;
 use delta::Deltas;
+use eviction::Hand;
 use layout::{Generation, Ids, Places, Room};
 use long::Tombstones;
 use parking_lot::Mutex;
 use ranks::Ranks;
 use sinter_storage::store::Store;
-use sinterdb::internal::coding::Decoder;
+use sinterdb::internal::coding::{Decoder, put_varint};
 use sinterdb::settings::Settings;
 use sinterdb::{Builder, DEFAULT_FAMILY, Db, Durability, WriteOptions};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use stream_position::Stream;
 use turn::{Direction, Turn};
 use unsynced::Unsynced;
 use waits::Waits;
@@ -99,13 +109,17 @@ use watch::Watches;
 /// Version of the format of keys, which [`layout`] and [`entry`] describe. Version 3 has added strings in pieces, version 4 inline
 /// collections and a second generation of places, version 5 deadlines of fields.
 const FORMAT: u64 = 5;
+/// Version of keyspaces that take part in replication, or did: programs that would change data and not the position in the stream do not
+/// open them.
+const STREAM_FORMAT: u64 = 6;
 /// The oldest version that is read. It becomes [`FORMAT`] when the store is opened for writing.
 const OLDEST_FORMAT: u64 = 2;
 /// Family of the elements of collections; keys are in the default family. A database without this family is no keyspace. A future
 /// [`FORMAT`] that this program must not open for writing, which changes the stored settings, will have another name here.
 const ELEMENTS: &str = "elements";
-/// Name of the setting with the [`Counters`].
+/// Name of the setting with the [`Counters`] except bytes, and of the setting with the bytes, which change more often.
 const COUNTERS: &[u8] = b"counters";
+const BYTES: &[u8] = b"bytes";
 /// Number of ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
 /// Number of elements that are read at once where elements are changed meanwhile.
@@ -122,14 +136,22 @@ struct Counters {
     deadlines: [u64; DATABASES],
     /// Number of hashes with deadlines of fields, by database.
     expiring: [u64; DATABASES],
+    /// Bytes of the keys of each database and of their values (`sizes`). `None`: not counted, as an earlier version has written the keys.
+    bytes: Option<[u64; DATABASES]>,
     /// Ids up to this may have been used.
     ids: u64,
     places: Places,
 }
 
 impl Counters {
-    const NONE: Counters =
-        Counters { keys: [0; DATABASES], deadlines: [0; DATABASES], expiring: [0; DATABASES], ids: 0, places: Places::START };
+    const NONE: Counters = Counters {
+        keys: [0; DATABASES],
+        deadlines: [0; DATABASES],
+        expiring: [0; DATABASES],
+        bytes: Some([0; DATABASES]),
+        ids: 0,
+        places: Places::START,
+    };
 
     fn encode(&self) -> Vec<u8> {
         let all = self.keys.iter().chain(&self.deadlines).chain([&self.ids]);
@@ -155,6 +177,22 @@ impl Counters {
         }
         from.is_empty().then_some(counters)
     }
+
+    /// Encodes the bytes; empty: they are not counted.
+    fn encode_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.bytes.iter().flatten().for_each(|bytes| put_varint(&mut out, *bytes));
+        out
+    }
+
+    /// Decodes [`Counters::encode_bytes`].
+    fn decode_bytes(encoded: &[u8]) -> Option<[u64; DATABASES]> {
+        let (mut from, mut bytes) = (Decoder::new(encoded), [0; DATABASES]);
+        for number in &mut bytes {
+            *number = from.varint()?;
+        }
+        from.is_empty().then_some(bytes)
+    }
 }
 
 /// Sixteen databases of keys.
@@ -169,11 +207,22 @@ pub struct Keyspace {
     counters: Counters,
     /// Counters as the engine has them.
     committed: Counters,
+    /// The position in the replication stream, and the one that the engine has.
+    stream: Stream,
+    committed_stream: Stream,
+    /// This turn has written counters that may have changed again.
+    has_put_counters: bool,
+    hand: Hand,
+    /// Number of the command that runs, and whether its lookups count as uses of the keys.
+    command: u64,
+    counts_use: bool,
     last_id: u64,
     /// Ids for this keyspace's collections; another keyspace on the same engine has others.
     ids: Ids,
     /// The keyspace is a successor: it is being filled to replace another one.
     is_successor: bool,
+    /// A successor of this keyspace is being filled.
+    has_successor: bool,
     due: Due,
     /// Collections that were deleted in this turn.
     deleted: Vec<u64>,
@@ -199,14 +248,16 @@ pub struct Keyspace {
     changes: Option<Vec<Noted>>,
     /// Keys of which clients' copies are stale, if any client tracks keys.
     stale: Option<Vec<Stale>>,
-    /// Traces of changes, if somebody wants them.
+    /// Traces of changes, if somebody wants them; and memory for the key of the next one.
     traces: Option<Vec<Trace>>,
+    spare_key: Vec<u8>,
     marks: Arc<Marks>,
     /// A second log, which is synced with the engine's.
     beside: Option<Arc<dyn Beside>>,
     unsynced: Unsynced,
     random: u64,
-    /// See [`Keyspace::keep_ended`].
+    /// Treatment of keys and fields whose deadline has passed, and whether they are kept in any case.
+    passed: Passed,
     keeps_ended: bool,
     lookups: Lookups,
     expired: Expired,
@@ -241,6 +292,8 @@ struct Known {
     head: Option<Head>,
     /// The part of the entry that was read.
     part: Option<hot::Part>,
+    /// The command whose use of the key was counted last.
+    command: u64,
     /// The pieces of a string were read into the entry, behind its head.
     is_joined: bool,
 }
@@ -266,14 +319,17 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Unfinished`] after an import that was cut short; errors of the engine.
     pub fn open(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
-        let keyspace = Keyspace::open_any(store, settings, random)?;
+        let mut keyspace = Keyspace::open_any(store, settings, random)?;
+        if keyspace.has_rest_of_copy()? {
+            keyspace.remove_rest()?;
+        }
         if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
     }
 
     /// [`Keyspace::open`] for callers that handle an unfinished successor.
     fn open_any(store: Arc<dyn Store>, settings: &Settings, random: u64) -> Result<Keyspace> {
         let stored = Builder::settings_in(&*store)?;
-        if stored.is_some_and(|stored| !stored.families.contains_key(ELEMENTS)) {
+        if stored.as_ref().is_some_and(|stored| !stored.families.contains_key(ELEMENTS)) {
             // Another program's database must not be changed: not even its settings.
             return Err(Error::Format(0, FORMAT));
         }
@@ -282,6 +338,9 @@ impl Keyspace {
         builder = builder.merge_operator(DEFAULT_FAMILY, Arc::new(Deltas));
         for family in [DEFAULT_FAMILY, ELEMENTS] {
             builder = builder.family(family, settings.family(family));
+        }
+        for family in BACKLOG.into_iter().filter(|name| stored.as_ref().is_some_and(|stored| stored.families.contains_key(*name))) {
+            builder = builder.family(family, backlog::settings(settings.family(DEFAULT_FAMILY)));
         }
         let db = builder.open_store(store)?;
         let elements = db.family(ELEMENTS).ok_or(Error::Damaged("the family of elements is missing"))?;
@@ -304,7 +363,7 @@ impl Keyspace {
         let turn = Turn::new(db.clone(), db.default_family(), elements);
         let mut keyspace = Keyspace::new(turn, Arc::new(Cleaner::default()), 0);
         keyspace.load(0, false)?;
-        if keyspace.unfinished()?.is_some() { Err(Error::Unfinished) } else { Ok(keyspace) }
+        if keyspace.unfinished()?.is_some() && !keyspace.has_rest_of_copy()? { Err(Error::Unfinished) } else { Ok(keyspace) }
     }
 
     /// A keyspace before its settings are read.
@@ -317,9 +376,16 @@ impl Keyspace {
             now: 0,
             counters: Counters::NONE,
             committed: Counters::NONE,
+            stream: Stream::default(),
+            committed_stream: Stream::default(),
+            has_put_counters: false,
+            hand: Hand::default(),
+            command: 0,
+            counts_use: true,
             last_id: 0,
             ids: 1..layout::ID_MAX + 1,
             is_successor: false,
+            has_successor: false,
             due: Due::default(),
             deleted: Vec::new(),
             all_deleted: false,
@@ -339,10 +405,12 @@ impl Keyspace {
             changes: None,
             stale: None,
             traces: None,
+            spare_key: Vec::new(),
             marks: Arc::default(),
             beside: None,
             unsynced: Unsynced::default(),
             random: random | 1,
+            passed: Passed::default(),
             keeps_ended: false,
             lookups: Lookups::default(),
             expired: Expired::default(),
@@ -363,20 +431,25 @@ impl Keyspace {
     /// Reads the settings of the keyspace, or creates them.
     fn load(&mut self, random: u64, is_writable: bool) -> Result<()> {
         let Some(format) = self.number_setting(b"format")? else { return self.create(random) };
-        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
-            return Err(Error::Format(format, FORMAT));
+        if !(OLDEST_FORMAT..=STREAM_FORMAT).contains(&format) {
+            return Err(Error::Format(format, STREAM_FORMAT));
         }
-        if is_writable && format != FORMAT {
+        if is_writable && format < FORMAT {
             self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
             self.turn.commit(&WriteOptions::default())?;
         }
         self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
         if let Some(bytes) = self.setting(COUNTERS)? {
             self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;
+            self.counters.bytes = match self.setting(BYTES)? {
+                Some(bytes) => Some(Counters::decode_bytes(&bytes).ok_or(Error::Damaged("the counted bytes"))?),
+                // Keys of an earlier version are not counted, but their absence is.
+                None => Some([0; DATABASES]).filter(|_| self.counters.keys == [0; DATABASES]),
+            };
         }
         self.last_id = self.counters.ids;
         self.committed = self.counters.clone();
-        Ok(())
+        self.load_stream()
     }
 
     fn create(&mut self, random: u64) -> Result<()> {
@@ -404,6 +477,13 @@ impl Keyspace {
     /// Sets the time for the commands that follow, unix milliseconds.
     pub fn set_now(&mut self, unix_ms: u64) {
         self.now = unix_ms;
+        self.turn.set_now(unix_ms);
+    }
+
+    /// Begins a command, whose lookups count as uses of the keys (for eviction) or do not.
+    pub fn begin_command(&mut self, counts_use: bool) {
+        self.command = self.command.wrapping_add(1);
+        self.counts_use = counts_use;
     }
 
     /// The time of the current command, unix milliseconds.
@@ -444,9 +524,11 @@ impl Keyspace {
         if self.turn.is_empty() && options.durability != Durability::Sync {
             return Ok(());
         }
-        if self.counters != self.committed {
+        if self.counters != self.committed || self.has_put_counters {
             self.put_counters();
         }
+        self.settle_stream();
+        self.has_put_counters = false;
         if self.all_deleted {
             self.cleaner.hold_all();
         }
@@ -469,6 +551,7 @@ impl Keyspace {
         if result.is_ok() {
             self.ending.append(&mut self.named);
             self.committed = self.counters.clone();
+            self.committed_stream = self.stream;
             let number = self.marks.committed.fetch_add(1, Ordering::AcqRel) + 1;
             if options.durability == Durability::Sync {
                 self.marks.synced.fetch_max(number, Ordering::AcqRel);
@@ -476,16 +559,34 @@ impl Keyspace {
         } else {
             self.lose_uploads();
             self.counters = self.committed.clone();
+            self.stream = self.committed_stream;
             self.due = Due::default();
+            self.hand = Hand::default();
             self.ranks.clear();
             self.forget_traces();
         }
         result
     }
 
+    /// Writes the counters that have changed in this turn.
     fn put_counters(&mut self) {
-        let (name, value) = if self.is_successor { self.encode_successor() } else { (COUNTERS, self.counters.encode()) };
-        self.turn.put(Room::Keys, layout::setting_key(name), value);
+        if self.is_successor {
+            let (name, value) = self.encode_successor();
+            return self.turn.put(Room::Keys, layout::setting_key(name), value);
+        }
+        let others = Counters { bytes: self.committed.bytes, ..self.counters.clone() };
+        if others != self.committed || self.has_put_counters {
+            self.turn.put(Room::Keys, layout::setting_key(COUNTERS), self.counters.encode());
+        }
+        if self.counters.bytes.is_some() && (self.counters.bytes != self.committed.bytes || self.has_put_counters) {
+            self.turn.put(Room::Keys, layout::setting_key(BYTES), self.counters.encode_bytes());
+        }
+    }
+
+    /// Writes all counters, for a turn that may write nothing else.
+    fn put_all_counters(&mut self) {
+        self.has_put_counters = true;
+        self.put_counters();
     }
 
     /// Generation of places in which the keyspace has its databases.
@@ -523,6 +624,7 @@ impl Keyspace {
         self.turn.give_back();
         self.known = Known::default();
         self.entry = Vec::new();
+        self.spare_key = Vec::new();
     }
 
     /// Number of changes of keys since the start.
@@ -539,10 +641,13 @@ impl Keyspace {
         self.forget_stale();
         self.unsynced.restart();
         self.counters = self.committed.clone();
+        self.stream = self.committed_stream;
+        self.has_put_counters = false;
         self.deleted.clear();
         self.all_deleted = false;
-        // Deadlines that were removed are there again.
+        // Deadlines and keys that were removed are there again.
         self.due = Due::default();
+        self.hand = Hand::default();
     }
 
     /// Returns a handle by which another thread makes commits durable.

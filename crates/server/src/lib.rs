@@ -10,7 +10,8 @@
 //! * [`rdb`]: Redis's file format as bytes
 //! * [`keyspace`]: keys and values, on the engine
 //! * [`persist`]: conversion of keys to and from that format
-//! * [`append`]: a log of commands in that format, beside the engine's own
+//! * [`feed`]: effects of requests, for logs and replicas; [`append`]: a log of commands in Redis's format, beside the engine's own
+//! * [`replication`]: the replication stream and who reads it
 //! * [`command`]: the commands, one file per family
 //! * [`transfer`]: import and export of files
 //! * [`net`]: clients over TCP
@@ -18,6 +19,7 @@
 pub mod append;
 pub mod bits;
 pub mod command;
+pub mod feed;
 pub mod geohash;
 pub mod glob;
 pub mod hyperloglog;
@@ -27,6 +29,7 @@ pub mod net;
 pub mod number;
 pub mod persist;
 pub mod rdb;
+pub mod replication;
 pub mod resp;
 pub mod system;
 #[cfg(test)]

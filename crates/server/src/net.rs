@@ -22,24 +22,28 @@ mod appending;
 mod connection;
 mod connections;
 mod descriptors;
+mod ending;
 mod late;
 mod later;
 mod listeners;
 mod metrics;
 mod others;
+mod removing;
+mod replicas;
 mod resting;
 mod saving;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod ticking;
+mod upstream;
 mod visitors;
 
 pub use crate::system::unix_ms;
 pub use descriptors::files_max;
 
 use crate::command::configuration::Listening;
-use crate::command::{Fsync, Server, tell_expired};
+use crate::command::{Fsync, Server, before_commit};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
 use connection::{Connection, Handled};
@@ -47,6 +51,8 @@ use connections::Connections;
 use listeners::Listeners;
 use metrics::Metrics;
 use mio::{Events, Poll, Token, Waker};
+use removing::Evicting;
+use replicas::Links;
 use resting::Rest;
 use saving::SaveThread;
 use sinterdb::{Durability, WriteOptions};
@@ -58,6 +64,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use ticking::{SyncThread, Ticks};
+use upstream::PrimaryLink;
 
 const WAKER: Token = Token(1);
 /// Tokens of clients start behind those of the network itself, as session numbers do.
@@ -166,8 +173,9 @@ struct EventLoop {
     strangers: VecDeque<u64>,
     /// Memory of all clients' buffers, bytes.
     held: usize,
-    /// Requests that write wait until the engine can take more.
+    /// Requests that write wait until the engine can take more, or until enough keys are evicted.
     is_short_of_room: bool,
+    evicting: Evicting,
     /// Bytes of replies that this turn's requests have produced.
     produced: usize,
     /// The last commit that was known to be synced.
@@ -181,6 +189,8 @@ struct EventLoop {
     ticks: Ticks,
     syncs: SyncThread,
     saves: SaveThread,
+    upstream: PrimaryLink,
+    links: Links,
     rest: Rest,
     metrics: Option<Metrics>,
 }
@@ -189,6 +199,22 @@ impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Net({:?}, {} clients)", self.event_loop.listeners, self.event_loop.connections.len())
     }
+}
+
+/// Checks whether addresses may be listened on.
+fn check_addresses(addresses: &[Listening], server: &Server) -> Result<(), Error> {
+    let find = |is_wrong: fn(&Listening) -> bool| addresses.iter().find(|at| is_wrong(at)).map(|at| at.address);
+    if let Some(address) = find(|at| !at.address.ip().is_loopback())
+        && server.turns_away()
+    {
+        return Err(Error::Open(address));
+    }
+    if let Some(address) = find(|at| at.is_encrypted)
+        && server.tls.is_none()
+    {
+        return Err(Error::NoCertificate(address));
+    }
+    Ok(())
 }
 
 impl Net {
@@ -206,21 +232,12 @@ impl Net {
     /// An address cannot be used, or needs a certificate that is missing; everybody could use the server; or the users are invalid.
     pub fn listen(addresses: &[Listening], mut keyspace: Keyspace, mut server: Server) -> Result<Net, Error> {
         server.take_users().map_err(Error::Users)?;
-        keyspace.set_thresholds(server.configuration.thresholds);
+        server.configuration.apply_to(&mut keyspace);
+        server.count_data(&mut keyspace)?;
         if server.configuration.memory > 0 {
             keyspace.set_memory(server.configuration.budget())?;
         }
-        let find = |is_wrong: fn(&Listening) -> bool| addresses.iter().find(|at| is_wrong(at)).map(|at| at.address);
-        if let Some(address) = find(|at| !at.address.ip().is_loopback())
-            && server.turns_away()
-        {
-            return Err(Error::Open(address));
-        }
-        if let Some(address) = find(|at| at.is_encrypted)
-            && server.tls.is_none()
-        {
-            return Err(Error::NoCertificate(address));
-        }
+        check_addresses(addresses, &server)?;
         let poll = Poll::new()?;
         let listeners = Listeners::bind(addresses, &server.configuration, poll.registry())?;
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
@@ -234,6 +251,8 @@ impl Net {
         if server.configuration.append_only {
             server.append.open(server.configuration.logs(&keyspace)).map_err(Error::Append)?;
         }
+        let is_replica = server.is_replica();
+        server.replication.start(&mut keyspace, &mut server.feed, is_replica)?;
         keyspace.set_beside(server.append.beside());
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         server.transfers.set_waker(waker.clone());
@@ -258,6 +277,7 @@ impl Net {
             strangers: VecDeque::new(),
             held: 0,
             is_short_of_room: false,
+            evicting: Evicting::default(),
             produced: 0,
             synced: 0,
             looked_at: 0,
@@ -267,6 +287,8 @@ impl Net {
             ticks: Ticks::default(),
             syncs,
             saves: SaveThread::default(),
+            upstream: PrimaryLink::default(),
+            links: Links::default(),
             rest: Rest::default(),
             metrics,
         };
@@ -326,7 +348,7 @@ impl EventLoop {
     /// Serves until it is stopped, and ends all work for clients.
     fn run(&mut self, data: &mut Data) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
-        while !self.stopper.stops.load(Ordering::Acquire) {
+        while !self.ends(data) {
             match self.poll.poll(&mut events, Some(self.patience(data))) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
@@ -336,16 +358,15 @@ impl EventLoop {
             if let Some(metrics) = &self.metrics {
                 metrics.answer(data.server, data.keyspace);
             }
-            if data.server.is_ending {
-                self.stopper.stops.store(true, Ordering::Release);
-            }
         }
         data.server.event(Level::Notice, "stopping", &[("clients", &self.connections.len())]);
         self.saves.stop();
+        self.end_primary(data);
         // Work in steps ends here, and the log beside gets `DEL` for the parts that it has.
         let unfinished = self.connections.iter().filter(|(_, connection)| connection.session.is_in_steps());
         unfinished.map(|(id, _)| id).collect::<Vec<_>>().into_iter().for_each(|id| self.remove(data, id));
         self.commit(data);
+        self.stop_replicas(data, unix_ms());
         data.server.append.stop();
         drop(self.metrics.take());
         self.syncs.stop();
@@ -363,6 +384,7 @@ impl EventLoop {
     /// How long the loop may wait if no client sends anything.
     fn patience(&self, data: &Data) -> Duration {
         if self.accepts
+            || self.evicting.goes_on
             || self.produced > TURN_OUTPUT
             || !self.strangers.is_empty()
             || self.active.iter().any(|id| self.connections.get(*id).is_some_and(Connection::has_work))
@@ -414,13 +436,18 @@ impl EventLoop {
         self.produced = 0;
         self.serve_active(data, now);
         self.expire(data, now);
+        self.evict(data, now);
         self.tick(data, now);
+        self.end_acknowledged(data);
         self.end_waits(data);
         self.serve_others(data);
         self.end_tracked_iteration(data);
+        self.note_for_replicas(data, now);
         self.commit(data);
         self.saves.turn(data.keyspace, data.server, now);
         self.turn_log(data, now);
+        self.follow_primary(data, now);
+        self.serve_replicas(data, now);
         self.send(data);
         self.shed(data);
     }
@@ -554,10 +581,16 @@ impl EventLoop {
 
     /// Gives the engine the turn's writes.
     fn commit(&mut self, data: &mut Data) {
-        if data.keyspace.is_committed() { self.write_log(data) } else { self.commit_all(data) }
+        before_commit(data.keyspace, data.server);
+        if data.keyspace.is_committed() { self.write_log(data) } else { self.commit_batch(data) }
     }
 
     fn commit_all(&mut self, data: &mut Data) {
+        before_commit(data.keyspace, data.server);
+        self.commit_batch(data);
+    }
+
+    fn commit_batch(&mut self, data: &mut Data) {
         let begun = data.server.monotonic_ns();
         let result = data.keyspace.commit(&WriteOptions::new(Durability::Buffered));
         data.server.took("commit", data.keyspace.now(), data.server.monotonic_ns().saturating_sub(begun));
@@ -572,10 +605,15 @@ impl EventLoop {
         let is_always = data.server.configuration.fsync == Fsync::Always;
         let committed = data.keyspace.committed();
         let synced = is_always.then(|| data.keyspace.synced());
+        let is_running = data.server.scripts.is_running();
         let mut unsettled = std::mem::take(&mut self.unsettled);
         unsettled.retain(|id| {
-            // The client whose script runs is settled after the script.
+            // The client whose script runs is settled after the script, and so are those whose replies are held.
             let Some(connection) = self.connections.get_mut(*id) else { return self.connections.is_out(*id) };
+            connection.is_held &= is_running;
+            if connection.is_held {
+                return true;
+            }
             connection.is_unsettled = false;
             connection.settle(committed, synced);
             if connection.waits_for_sync() && !connection.is_awaiting {
@@ -601,7 +639,7 @@ impl EventLoop {
 
     fn refuse(&mut self, data: &mut Data, why: &str) {
         data.server.event(Level::Warning, "nothing_written", &[("why", &why)]);
-        data.server.append.discard();
+        data.server.feed.discard();
         self.answer_all(data, &format!("MISCONF Nothing was written: {why}"));
     }
 
@@ -619,7 +657,9 @@ impl EventLoop {
     /// Sends all replies and messages of the turn.
     fn send(&mut self, data: &mut Data) {
         let mut touched = std::mem::take(&mut self.touched);
-        // The client whose script runs, and clients that cannot be removed before it ends, come at the end of the iteration.
+        let is_running = data.server.scripts.is_running();
+        // The client whose script runs, clients that cannot be removed before it ends, and those with held replies come (again) at the end
+        // of the iteration.
         let mut left = Vec::new();
         for id in touched.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else {
@@ -631,7 +671,7 @@ impl EventLoop {
             connection.is_touched = false;
             connection.write(data.server, data.keyspace.now());
             connection.listen(self.poll.registry(), token(id));
-            if connection.is_dead && data.server.scripts.is_running() && connection.has_begun() {
+            if connection.is_dead && is_running && connection.has_begun() {
                 connection.is_touched = true;
                 left.push(id);
                 continue;
@@ -639,6 +679,10 @@ impl EventLoop {
             if connection.is_dead {
                 self.remove(data, id);
                 continue;
+            }
+            if connection.is_held {
+                connection.is_touched = true;
+                left.push(id);
             }
             let buffers = connection.buffers();
             let client = data.server.update(&connection.session, connection.active);
@@ -674,48 +718,6 @@ impl EventLoop {
         }
         self.look_at_clients(data, now);
         self.rest(data, now);
-    }
-
-    /// Removes keys whose deadline has passed: with each tick, and sooner while there are more than could be removed.
-    fn expire(&mut self, data: &mut Data, now: u64) {
-        if !self.ticks.expires(now) || data.server.keeps_expired || self.is_short_of_room {
-            return;
-        }
-        let begun = data.server.monotonic_ns();
-        loop {
-            let notifies = data.server.configuration.events.is_on();
-            if notifies {
-                data.keyspace.note_changes();
-            }
-            let before = data.keyspace.expired();
-            let removed = data.keyspace.remove_expired(ticking::EXPIRED_AT_ONCE);
-            self.cause = data.keyspace.take_needs();
-            if notifies {
-                tell_expired(data.keyspace, data.server);
-            }
-            if data.server.tracking.is_on() {
-                data.server.invalidate_stale(data.keyspace, None);
-            }
-            self.deliver(data);
-            match removed {
-                Ok(removed) => {
-                    let (expired, statistics) = (data.keyspace.expired(), &mut data.server.statistics);
-                    statistics.expired += expired.keys - before.keys;
-                    statistics.expired_fields += expired.fields - before.fields;
-                    if removed < ticking::EXPIRED_AT_ONCE {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    data.keyspace.discard();
-                    return self.refuse(data, &error.to_string());
-                }
-            }
-            if data.server.monotonic_ns().saturating_sub(begun) > ticking::EXPIRING_NS {
-                self.ticks.expiry = Some(now + ticking::EXPIRING_PAUSE_MS);
-                return;
-            }
-        }
     }
 }
 

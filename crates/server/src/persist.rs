@@ -8,4 +8,4 @@ mod streams;
 mod tests;
 
 pub use load::{Error as LoadError, Pieces, Visit, check, load};
-pub use save::{Contents, Error as SaveError, LongDump, dump, save_file, sync_directory, write_image};
+pub use save::{Contents, Error as SaveError, LongDump, Selection, dump, save_file, sync_directory, write_image};

@@ -7,6 +7,10 @@ use std::sync::Arc;
 
 #[path = "../tests/common/certificates.rs"]
 pub mod certificates;
+#[path = "../tests/common/commands.rs"]
+pub mod commands;
+#[path = "../tests/common/shapes.rs"]
+pub mod shapes;
 
 /// A small random generator, so that a failure repeats from its seed.
 pub struct Random(pub u64);

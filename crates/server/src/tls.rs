@@ -6,6 +6,10 @@
 //! Sessions are not resumed: each connection proves its client's identity. Nothing is kept of closed connections, and a certificate that
 //! was accepted once is not accepted any more when the files have changed.
 
+mod outgoing;
+
+pub use outgoing::Outgoing;
+
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -68,6 +72,10 @@ pub struct Settings {
     pub clients: Clients,
     /// Versions, separated by blanks; empty: all.
     pub protocols: String,
+    /// File of the certificate that is shown to other servers; empty: the server's own.
+    pub client_certificate: String,
+    /// File of that certificate's key.
+    pub client_key: String,
 }
 
 /// Parses names of versions.
@@ -100,14 +108,20 @@ impl Tls {
 }
 
 impl Settings {
-    /// Reads the files, if encrypted connections are wanted.
+    /// Reads the files, if encrypted connections are wanted: those of clients, and that of a replica to its primary (`is_outgoing`).
     ///
     /// # Errors
-    /// Errors of [`load`](Self::load). Or the connections are not wanted, but files are configured: an operator who has set them up
-    /// believes that connections are encrypted.
-    pub fn load_if(&self, is_wanted: bool) -> Result<Option<Tls>, String> {
+    /// Errors of [`load`](Self::load) and of [`load_outgoing`](Self::load_outgoing). Or the connections are not wanted, but files are
+    /// configured: an operator who has set them up believes that connections are encrypted.
+    pub fn load_if(&self, is_wanted: bool, is_outgoing: bool) -> Result<Option<Tls>, String> {
+        if is_outgoing {
+            self.load_outgoing()?;
+        }
         if is_wanted {
             return self.load().map(Some);
+        }
+        if is_outgoing {
+            return Ok(None);
         }
         let names = [
             (CERTIFICATE, &self.certificate),
@@ -127,20 +141,7 @@ impl Settings {
     /// The name of a file and what is wrong with it, or which file there has to be.
     pub fn load(&self) -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let chain = certificates(CERTIFICATE, self.certificate.as_ref())?;
-        if chain.is_empty() {
-            return Err(format!("{CERTIFICATE} {}: there is no certificate in it", self.certificate));
-        }
-        let key = private_key(self.key.as_ref())?;
-        let key = provider.key_provider.load_private_key(key).map_err(|error| format!("{KEY} {}: {error}", self.key))?;
-        let certified = CertifiedKey::new(chain, key);
-        certified.keys_match().map_err(|error| match error {
-            Error::InconsistentKeys(_) => format!("{KEY} {}: this is not the key of the certificate in {}", self.key, self.certificate),
-            Error::InvalidCertificate(why) => {
-                format!("{CERTIFICATE} {}: no certificate of X.509 version 3 that can be used ({why:?})", self.certificate)
-            }
-            other => format!("{CERTIFICATE} {}: {other}", self.certificate),
-        })?;
+        let certified = certified(&provider, (CERTIFICATE, &self.certificate), (KEY, &self.key))?;
         let clients = self.verifier(&provider)?;
         let versions = versions(&self.protocols)?;
         let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions).map_err(|error| error.to_string())?;
@@ -193,6 +194,29 @@ impl Settings {
     }
 }
 
+/// Reads a certificate and its key, each from the file of a directive.
+fn certified(
+    provider: &CryptoProvider,
+    (certificate_name, certificate): (&str, &str),
+    (key_name, key): (&str, &str),
+) -> Result<CertifiedKey, String> {
+    let chain = certificates(certificate_name, certificate.as_ref())?;
+    if chain.is_empty() {
+        return Err(format!("{certificate_name} {certificate}: there is no certificate in it"));
+    }
+    let secret = private_key(key_name, key.as_ref())?;
+    let secret = provider.key_provider.load_private_key(secret).map_err(|error| format!("{key_name} {key}: {error}"))?;
+    let certified = CertifiedKey::new(chain, secret);
+    certified.keys_match().map_err(|error| match error {
+        Error::InconsistentKeys(_) => format!("{key_name} {key}: this is not the key of the certificate in {certificate}"),
+        Error::InvalidCertificate(why) => {
+            format!("{certificate_name} {certificate}: no certificate of X.509 version 3 that can be used ({why:?})")
+        }
+        other => format!("{certificate_name} {certificate}: {other}"),
+    })?;
+    Ok(certified)
+}
+
 /// Adds the certificates of a file; returns their number.
 fn add(store: &mut RootCertStore, name: &str, path: &Path) -> Result<usize, String> {
     let all = certificates(name, path)?;
@@ -220,8 +244,8 @@ fn certificates(name: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
     all.map_err(|error| format!("{name} {}: {error}", path.display()))
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let text = read(KEY, path)?;
+fn private_key(name: &str, path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let text = read(name, path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         let is_encrypted = text.windows(b"ENCRYPTED".len()).any(|word| word == b"ENCRYPTED");
         let why = match error {
@@ -229,7 +253,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
             pem::Error::NoItemsFound => "there is no key in it".into(),
             other => other.to_string(),
         };
-        format!("{KEY} {}: {why}", path.display())
+        format!("{name} {}: {why}", path.display())
     })
 }
 
@@ -286,10 +310,10 @@ mod tests {
             assert!(told.starts_with(&complaint), "{told}\n{complaint}");
         }
         let not_asked = Settings { clients: Clients::NotAsked, authorities: String::new(), ..good.clone() };
-        assert!(not_asked.load_if(true).unwrap().is_some());
-        let unused = good.load_if(false).map(|_| ()).unwrap_err();
+        assert!(not_asked.load_if(true, false).unwrap().is_some());
+        let unused = good.load_if(false, false).map(|_| ()).unwrap_err();
         assert_eq!(unused, "tls-cert-file is set, but the server was given no tls-port: no connection would be encrypted");
-        assert!(Settings::default().load_if(false).unwrap().is_none());
+        assert!(Settings::default().load_if(false, false).unwrap().is_none());
     }
 
     #[test]

@@ -143,7 +143,7 @@ const MORE: &[&str] = &[
     "DEBUG POPULATE 3 made small",
 ];
 
-fn any(random: &mut Random) -> Vec<String> {
+pub fn any(random: &mut Random) -> Vec<String> {
     match random.below(400) {
         0 => vec!["FLUSHDB".into()],
         1 => vec!["FLUSHALL".into()],
@@ -157,7 +157,7 @@ fn any(random: &mut Random) -> Vec<String> {
 }
 
 /// Sends so many commands, some at once, and reads all replies.
-fn send(client: &mut Client, random: &mut Random, count: usize) {
+pub fn send(client: &mut Client, random: &mut Random, count: usize) {
     let mut sent = 0;
     while sent < count {
         let commands: Vec<Vec<String>> = (0..=random.below(30)).map(|_| any(random)).collect();
@@ -398,7 +398,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("INCR n", &[]),
     ("GET n", &[]),
     ("INCR n", &[]),
-    ("EXEC", &["MULTI", "SELECT 3", "INCR n", "INCR n", "EXEC"]),
+    ("EXEC", &["SELECT 3", "MULTI", "INCR n", "INCR n", "EXEC"]),
     ("MOVE n 4", &["MOVE n 4"]),
     ("SWAPDB 3 4", &["SWAPDB 3 4"]),
     ("SELECT 0", &[]),

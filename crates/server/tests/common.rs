@@ -66,6 +66,8 @@ impl Drop for Served {
 pub struct Real {
     address: SocketAddr,
     child: Child,
+    /// Its directory, if no argument names another one: a server that copies a primary writes a file there, and reads it when it starts.
+    _directory: tempfile::TempDir,
 }
 
 impl Real {
@@ -88,16 +90,17 @@ impl Real {
     /// Starts a server once; `None`: it has ended.
     fn at_a_free_port(arguments: &[&str]) -> Option<Real> {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let child = Command::new("redis-server")
             .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"])
-            .args(["--enable-debug-command", "yes"])
+            .args(["--enable-debug-command", "yes", "--dir", directory.path().to_str().unwrap()])
             .args(arguments)
             // So that strings are sorted by their bytes.
             .env("LC_ALL", "C")
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let mut real = Real { address, child };
+        let mut real = Real { address, child, _directory: directory };
         // As in the displayed form of replies.
         let own = format!("process_id:{}\\r", real.child.id());
         for _ in 0..1500 {

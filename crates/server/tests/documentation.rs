@@ -23,7 +23,7 @@ fn value(text: &str) -> String {
 fn tables() -> String {
     let defaults = Configuration::default();
     let mut text = String::from("## Implemented\n\n| name | default | `CONFIG SET` | what it does |\n|---|---|---|---|\n");
-    for parameter in PARAMETERS {
+    for parameter in PARAMETERS.iter() {
         let changes = if parameter.changes { "yes" } else { "no" };
         let names = code(&parameter.names().collect::<Vec<_>>().join(" "));
         writeln!(text, "| {names} | {} | {changes} | {} |", value(&parameter.value(&defaults)), parameter.about).unwrap();
@@ -67,16 +67,26 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
 }
 
+/// The lines of a file of systemd without comments.
+fn lines_of(text: &str) -> Vec<String> {
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+}
+
 /// The files in `dist` name only directives that exist.
 #[test]
 fn files_that_start_the_server_are_valid() {
     let unit = read("dist/sinterdb.service");
-    let lines: Vec<&str> = unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let lines = lines_of(&unit);
     for section in ["[Unit]", "[Service]", "[Install]"] {
-        assert_eq!(lines.iter().filter(|line| **line == section).count(), 1, "{section}");
+        assert_eq!(lines.iter().filter(|line| *line == section).count(), 1, "{section}");
     }
     assert!(lines.iter().all(|line| line.starts_with('[') || line.split_once('=').is_some_and(|(name, _)| !name.contains(' '))), "{unit}");
-    assert!(lines.contains(&"ExecStart=/usr/bin/sinter serve /etc/sinterdb/sinterdb.conf --supervised systemd"), "{unit}");
+    assert!(lines.iter().any(|line| line == "ExecStart=/usr/bin/sinter serve /etc/sinterdb/sinterdb.conf --supervised systemd"), "{unit}");
+    // The drop-in replaces the line that starts the server, by one that names another file.
+    let started = |file: &str| lines_of(&read(file)).into_iter().filter(|line| line.starts_with("ExecStart=")).collect::<Vec<_>>();
+    let (unit, other) = (started("dist/sinterdb.service"), started("dist/replicated.conf"));
+    let replaced = unit[0].replace("/etc/sinterdb", "/var/lib/sinterdb");
+    assert_eq!(other, ["ExecStart=", &replaced]);
     let mut complaints = Vec::new();
     let file = read("dist/sinterdb.conf");
     let mut configuration = Configuration::default();

@@ -337,9 +337,9 @@ fn whoever_reads_figures_finds_them_under_their_names() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// `redis-cli` finds the biggest keys, and says why it finds no hot ones.
+/// `redis-cli` finds the biggest keys and, under a policy that counts uses, the hot ones.
 #[test]
-fn the_command_line_client_finds_big_keys() {
+fn the_command_line_client_finds_big_and_hot_keys() {
     let served = Served::start();
     let mut client = served.client();
     let big = "x".repeat(50_000);
@@ -379,6 +379,9 @@ fn the_command_line_client_finds_big_keys() {
     let (is_good, text) = run("--hotkeys").unwrap();
     assert!(!is_good && text.contains("An LFU maxmemory policy is not selected"), "{text}");
     client.ask(&[b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-lfu"]);
+    (0..2_000).for_each(|n| _ = client.ask(&[b"GET", if n % 10 == 0 { &b"small"[..] } else { b"big" }]));
     let (is_good, text) = run("--hotkeys").unwrap();
-    assert!(!is_good && text.contains("Access frequency not tracked: maxmemory-policy has no effect on this server"), "{text}");
+    let found: Vec<&str> = text.lines().filter(|line| line.starts_with("hot key found")).collect();
+    assert!(is_good && text.contains("Sampled 7 keys in the keyspace!"), "{text}");
+    assert!(found[0].contains("keyname: \"big\"") && found[1].contains("keyname: \"small\""), "{text}");
 }

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::common::certificates::Authority;
-use crate::common::{Client, Reply, Served, encode};
+use crate::common::contents::{NOT_IN_LOGS, ok, same};
+use crate::common::{Client, Real, Reply, Served, encode};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
@@ -398,4 +399,30 @@ fn redis_cli_connects() {
     let own = ["--cert", &place.settings.certificate, "--key", &place.settings.key];
     assert_eq!(run(&own), "OK\n");
     assert_ne!(run(&[]), "OK\n");
+}
+
+/// A real Redis replicates over TLS, and shows its certificate.
+#[test]
+fn a_real_redis_follows_with_tls() {
+    let place = Place::new(Clients::Required);
+    let served = place.serve_at(&[false, true], Configuration::default());
+    let (mut client, value) = (served.client(), vec![b'v'; 3 << 20]);
+    ok(&mut client, &[b"SET", b"before", &value]);
+    let (folder, port) = (tempfile::tempdir().unwrap(), served.tls_address.unwrap().port().to_string());
+    let Settings { certificate, key, authorities, .. } = &place.settings;
+    let directory = folder.path().to_str().unwrap();
+    let files = ["--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", authorities, "--tls-replication", "yes"];
+    let rest = ["--save", "", "--appendonly", "no", "--dir", directory, "--replicaof", "127.0.0.1", &port];
+    let Some(real) = Real::with(&[&files[..], &rest].concat()) else {
+        eprintln!("skipped: there is no redis-server 7.0 here");
+        return;
+    };
+    ok(&mut client, &[b"SET", b"after", &value]);
+    for _ in 0..2000 {
+        if client.ask(&[b"WAIT", b"1", b"10"]) == one(":1") {
+            break;
+        }
+    }
+    same(&mut client, &mut real.client(), NOT_IN_LOGS, "over TLS");
+    assert!(client.ask(&[b"CLIENT", b"LIST", b"TYPE", b"replica"]).to_string().contains(" flags=S "));
 }

@@ -56,7 +56,7 @@ fn write(place: &Place, number: u64, image: Image, stops: &AtomicBool) -> Result
     let failed = |error: io::Error| format!("{name}: {error}");
     let file = File::create_new(place.path(&name)).map_err(failed)?;
     // Everything known of streams fits into this version.
-    let contents = Contents { version: Version::Ten, is_base: true };
+    let contents = Contents { version: Version::Ten, is_base: true, ..Contents::default() };
     write_image(Paced { file: &file, stops, unsynced: 0 }, &image, contents).map_err(|error| format!("{name}: {error}"))?;
     // The engine need not keep what only the image could see.
     drop(image);

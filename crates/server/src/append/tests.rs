@@ -12,22 +12,25 @@ fn place(folder: &Path) -> Place {
     Place { directory: folder.join("logs"), name: "a".into(), mark: "mine".into() }
 }
 
+/// The end of a turn.
+fn turn(log: &mut AppendLog, keyspace: &mut Keyspace, now: u64) -> Vec<News> {
+    log.turn(keyspace, &mut Feed::default(), &NEVER, now)
+}
+
 /// Turns until no base is being written, and no file is being removed.
 fn settle(log: &mut AppendLog, keyspace: &mut Keyspace, now: u64) -> Vec<News> {
-    let mut news = log.turn(keyspace, &NEVER, now);
+    let mut news = turn(log, keyspace, now);
     while log.is_rewriting() || !log.leaving.iter().all(JoinHandle::is_finished) {
         std::thread::sleep(Duration::from_millis(1));
-        news.extend(log.turn(keyspace, &NEVER, now));
+        news.extend(turn(log, keyspace, now));
     }
     news
 }
 
 fn set(log: &mut AppendLog, keyspace: &mut Keyspace, key: &[u8]) -> Result<(), String> {
     keyspace.set_string(0, key, b"v", None).unwrap();
-    log.put(0, &[b"SET", key, b"v"]);
-    log.end_request();
     keyspace.commit(&WriteOptions::default()).unwrap();
-    log.write(keyspace.committed())
+    log.write(&[b"*3\r\n$3\r\nSET\r\n$1\r\n", key, b"\r\n$1\r\nv\r\n"].concat(), keyspace.committed())
 }
 
 /// A log with its first base.
@@ -58,7 +61,7 @@ fn what_could_not_be_written_is_in_a_new_base() {
     assert!(set(&mut log, &mut keyspace, b"b").unwrap_err().contains("No space left"));
     assert!(log.refusal().is_some() && log.beside().sync().is_err());
     // The next turn begins the base that heals it; until that is listed, writes are refused.
-    log.turn(&mut keyspace, &NEVER, 2000);
+    turn(&mut log, &mut keyspace, 2000);
     assert!(log.is_rewriting() && log.refusal().is_some());
     assert!(matches!(settle(&mut log, &mut keyspace, 2000)[..], [News::Rewritten(_)]));
     assert_eq!(log.refusal(), None);
@@ -85,7 +88,7 @@ fn a_base_is_given_up_if_its_increment_cannot_be_written() {
     let (mut log, mut keyspace) = begun(folder.path());
     let before = manifest(folder.path());
     assert!(log.rewrite() && !log.rewrite());
-    log.turn(&mut keyspace, &NEVER, 2000);
+    turn(&mut log, &mut keyspace, 2000);
     if let Some(rewriting) = &mut log.rewriting {
         rewriting.next = full();
     }
@@ -104,7 +107,7 @@ fn a_base_is_given_up_if_its_increment_cannot_be_written() {
 fn listed(folder: &Path) -> (AppendLog, Keyspace) {
     let (mut log, mut keyspace) = begun(folder);
     assert!(log.rewrite());
-    log.turn(&mut keyspace, &NEVER, 2000);
+    turn(&mut log, &mut keyspace, 2000);
     while log.rewriting.as_ref().is_some_and(|rewriting| !rewriting.thread.is_finished()) {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -124,7 +127,7 @@ fn heal(log: &mut AppendLog, keyspace: &mut Keyspace) {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
-        log.turn(keyspace, &NEVER, 2000);
+        turn(log, keyspace, 2000);
     }
     panic!("no base has healed it: {:?}", log.figures());
 }
@@ -138,7 +141,7 @@ fn a_torn_increment_that_is_listed_is_not_healthy() {
     replace_next(&mut log, next);
     assert!(set(&mut log, &mut keyspace, b"b").is_err());
     assert_eq!(log.rewriting.as_ref().unwrap().next.bytes, 0, "nothing is written behind half a command");
-    let news = log.turn(&mut keyspace, &NEVER, 2000);
+    let news = turn(&mut log, &mut keyspace, 2000);
     assert!(matches!(news[..], [News::Rewritten(_), News::Failed(_)]), "{news:?}");
     assert!(log.refusal().is_some() && log.beside().sync().is_err());
     heal(&mut log, &mut keyspace);
@@ -153,7 +156,7 @@ fn a_listed_increment_that_was_not_synced_is_not_healthy() {
     let next = replace_next(&mut log, full());
     assert!(log.beside().sync().is_err());
     replace_next(&mut log, next);
-    let news = log.turn(&mut keyspace, &NEVER, 2000);
+    let news = turn(&mut log, &mut keyspace, 2000);
     assert!(matches!(news[..], [News::Rewritten(_), News::Failed(_)]), "{news:?}");
     assert!(log.refusal().is_some());
     heal(&mut log, &mut keyspace);
@@ -182,7 +185,7 @@ fn without_a_number_there_is_no_base() {
     let (mut log, mut keyspace) = begun(folder.path());
     log.number = u64::MAX;
     assert!(log.rewrite());
-    let news = log.turn(&mut keyspace, &NEVER, 2000);
+    let news = turn(&mut log, &mut keyspace, 2000);
     assert_eq!(news, [News::NotRewritten("no number is left for another file".into())]);
     set(&mut log, &mut keyspace, b"a").unwrap();
 }
@@ -212,15 +215,15 @@ fn without_a_directory_it_is_tried_again_later() {
     let (mut log, mut keyspace) = (AppendLog::default(), fresh());
     log.open(place(folder.path())).unwrap();
     std::fs::remove_dir(place(folder.path()).directory).unwrap();
-    assert!(matches!(log.turn(&mut keyspace, &NEVER, 1000)[..], [News::NotRewritten(_), News::Failed(_)]));
-    assert!(!log.is_on() && log.refusal().is_some() && log.exists() && log.beside().sync().is_err());
-    assert_eq!(log.turn(&mut keyspace, &NEVER, 1000 + RETRY_MS - 1), []);
+    assert!(matches!(turn(&mut log, &mut keyspace, 1000)[..], [News::NotRewritten(_), News::Failed(_)]));
+    assert!(!log.is_on && log.refusal().is_some() && log.exists() && log.beside().sync().is_err());
+    assert_eq!(turn(&mut log, &mut keyspace, 1000 + RETRY_MS - 1), []);
     std::fs::create_dir(place(folder.path()).directory).unwrap();
     assert!(matches!(settle(&mut log, &mut keyspace, 1000 + RETRY_MS)[..], [News::Rewritten(_)]));
     assert_eq!((&log.figures().rewrite_failure, log.refusal()), (&None, None));
     log.close();
-    assert_eq!(log.turn(&mut keyspace, &NEVER, 5000), []);
-    assert!(!log.is_on() && log.beside().sync() == Ok(u64::MAX));
+    assert_eq!(turn(&mut log, &mut keyspace, 5000), []);
+    assert!(!log.is_on && log.beside().sync() == Ok(u64::MAX));
     log.stop();
 }
 
@@ -232,12 +235,12 @@ fn it_grows_by_a_share_of_what_it_was() {
     log.size_at_first = 1000;
     for (base, percentage, expected) in [(1999, 100, false), (2000, 100, true), (2000, 0, false), (2500, 150, true)] {
         log.base = base;
-        assert_eq!(log.is_due(&Growth { percentage, ..growth }), expected, "{base}");
+        assert_eq!(log.is_due(&Growth { percentage, ..growth }, &mut Feed::default()), expected, "{base}");
     }
-    assert!(!log.is_due(&Growth { percentage: 1, least: 2500 }));
+    assert!(!log.is_due(&Growth { percentage: 1, least: 2500 }, &mut Feed::default()));
     log.not_before = u64::MAX;
-    assert!(!log.is_due(&growth));
-    assert!(log.rewrite() && log.is_due(&growth), "whatever the time");
+    assert!(!log.is_due(&growth, &mut Feed::default()));
+    assert!(log.rewrite() && log.is_due(&growth, &mut Feed::default()), "whatever the time");
     log.is_asked = false;
     set(&mut log, &mut keyspace, b"a").unwrap();
     log.stop();
@@ -250,24 +253,25 @@ fn a_base_waits_for_strings_in_parts_and_they_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let (mut log, mut keyspace) = begun(folder.path());
     let grows = Growth { percentage: 1, least: 0 };
-    assert!(log.begin_parts(1) && log.begin_parts(2));
+    let mut feed = Feed::default();
+    assert!(feed.begin_parts(1) && feed.begin_parts(2));
     set(&mut log, &mut keyspace, b"a").unwrap();
-    let epoch = log.epoch();
+    let epoch = feed.epoch();
     for asks in [false, true] {
         assert!(!asks || log.rewrite());
-        assert!(log.turn(&mut keyspace, &grows, 2000).is_empty() && log.rewriting.is_none());
-        assert!(log.begin_parts(1) && !log.begin_parts(3), "what has not begun comes later");
+        assert!(log.turn(&mut keyspace, &mut feed, &grows, 2000).is_empty() && log.rewriting.is_none());
+        assert!(feed.begin_parts(1) && !feed.begin_parts(3), "what has not begun comes later");
     }
-    log.end_parts(1);
-    assert!(log.turn(&mut keyspace, &grows, 2000).is_empty() && log.rewriting.is_none() && log.epoch() == epoch);
-    log.end_parts(2);
-    log.turn(&mut keyspace, &grows, 2000);
-    assert!(log.is_rewriting() && log.epoch() > epoch && log.begin_parts(3));
+    feed.end_parts(1);
+    assert!(log.turn(&mut keyspace, &mut feed, &grows, 2000).is_empty() && log.rewriting.is_none() && feed.epoch() == epoch);
+    feed.end_parts(2);
+    log.turn(&mut keyspace, &mut feed, &grows, 2000);
+    assert!(log.is_rewriting() && feed.epoch() > epoch && feed.begin_parts(3));
     settle(&mut log, &mut keyspace, 2000);
     // A base that heals a broken log does not wait.
     log.current = Some(full());
     assert!(set(&mut log, &mut keyspace, b"b").is_err());
-    log.turn(&mut keyspace, &NEVER, 3000);
+    turn(&mut log, &mut keyspace, 3000);
     assert!(log.is_rewriting());
     log.stop();
 }

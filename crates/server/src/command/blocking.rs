@@ -45,6 +45,8 @@ pub enum Reason {
     Timeout,
     /// `CLIENT UNBLOCK ERROR`.
     Error,
+    /// The server has become a replica: what the client waits for may never come. The client is closed.
+    Demoted,
 }
 
 impl Session {
@@ -129,6 +131,10 @@ pub fn give_up(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     let outcome = match reason {
         Reason::Timeout => (waiting.on_timeout)(&mut context, &arguments),
         Reason::Error => Err(Failure::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+        Reason::Demoted => {
+            context.session.closes = true;
+            Err(Failure::fixed("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"))
+        }
     };
     if let Err(failure) = outcome {
         context.reply.truncate(start);

@@ -144,6 +144,8 @@ impl Client {
         let hub = &server.hub;
         let [tracks, is_broken, broadcasts] = server.tracking.flags(self.id);
         let all = [
+            ('S', server.replicas.has(self.id)),
+            ('M', server.upstream.session() == Some(self.id)),
             ('O', hub.is_monitor(self.id)),
             ('P', hub.is_listening(self.id)),
             ('x', self.queued.is_some()),
@@ -220,32 +222,44 @@ pub struct Pause {
     until: u64,
     /// All requests wait, not only writes.
     all: bool,
+    /// The role of the primary is being handed over: writes wait until it is, whatever the time.
+    hands_over: bool,
 }
 
 impl Pause {
     /// The end of the pause, unix milliseconds.
     pub fn until(&self) -> u64 {
-        self.until
+        if self.hands_over { u64::MAX } else { self.until }
     }
 
     /// Whether the pause is over.
     pub fn is_over(&self, now: u64) -> bool {
-        self.until <= now
+        !self.hands_over && self.until <= now
     }
 
     /// Whether a request has to wait, which writes or does not.
     pub fn concerns(&self, writes: bool, now: u64) -> bool {
-        !self.is_over(now) && (self.all || writes)
+        self.hands_over && writes || self.until > now && (self.all || writes)
     }
 
     /// Whether all requests wait, not only writes.
     pub fn is_of_all(&self, now: u64) -> bool {
-        self.all && !self.is_over(now)
+        self.all && self.until > now
+    }
+
+    /// Lets writes wait, or go on, because the role of the primary is handed over.
+    pub(super) fn hand_over(&mut self, is_on: bool) {
+        self.hands_over = is_on;
+    }
+
+    /// Lets requests that write wait.
+    pub fn hold_writes(&mut self, until: u64, now: u64) {
+        self.extend(until, false, now);
     }
 
     fn extend(&mut self, until: u64, all: bool, now: u64) {
-        if self.is_over(now) {
-            *self = Pause::default();
+        if self.until <= now {
+            (self.until, self.all) = (0, false);
         }
         self.until = self.until.max(until);
         self.all |= all;
@@ -269,7 +283,7 @@ const HELP: &[&str] = &[
     "KILL <ip:port>",
     "    Close the connection from there.",
     "KILL <option> <value> [<option> <value> [...]]",
-    "    Close the connections that all options describe: ADDR, LADDR, IP, ID <id> [<id> ...], TYPE (NORMAL|PUBSUB), USER, NAME,",
+    "    Close the connections that all options describe: ADDR, LADDR, IP, ID <id> [<id> ...], TYPE (NORMAL|MASTER|REPLICA|PUBSUB), USER,",
     "    LIB-NAME, LIB-VER, DB, MAXAGE <seconds>, IDLE <seconds>, each of them perhaps with NOT- in front, and SKIPME (YES|NO).",
     "LIST [<option> <value> [<option> <value> [...]]]",
     "    What is known of connections, of all or of those that the options of KILL describe.",
@@ -327,7 +341,8 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("trackinginfo", 2, tracking::info),
     Sub("unblock", -3, unblock),
     Sub("unpause", 2, |context, _| {
-        context.server.pause = Pause::default();
+        let pause = &mut context.server.pause;
+        (pause.until, pause.all) = (0, false);
         context.reply.ok();
         Ok(())
     }),
@@ -487,6 +502,10 @@ fn unblock(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 fn monitor(context: &mut Context, _: &[&[u8]]) -> Outcome {
     if context.session.is_in_exec {
         return Err(Failure::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if context.session.is_replica {
+        // As in Redis, without a reply.
+        return Ok(());
     }
     if !context.server.hub.is_monitor(context.session.id) {
         context.server.hub.monitor(context.session.id);

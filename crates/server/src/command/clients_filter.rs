@@ -4,12 +4,13 @@ use super::arguments::{integer_or, is};
 use super::clients::Client;
 use super::{Context, Failure, SYNTAX, Users};
 
-/// Types of clients. No client ever has a type of replication.
+/// Types of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Normal,
+    Replica,
     PubSub,
-    None,
+    Primary,
 }
 
 impl Type {
@@ -17,13 +18,19 @@ impl Type {
         match () {
             () if is(text, "normal") => Ok(Type::Normal),
             () if is(text, "pubsub") => Ok(Type::PubSub),
-            () if ["slave", "replica", "master"].iter().any(|known| is(text, known)) => Ok(Type::None),
+            () if is(text, "slave") || is(text, "replica") => Ok(Type::Replica),
+            () if is(text, "master") => Ok(Type::Primary),
             () => Err(Failure::new([b"ERR Unknown client type '", text, b"'"].concat())),
         }
     }
 
     fn of(context: &Context, id: u64) -> Type {
-        if context.server.hub.is_listening(id) { Type::PubSub } else { Type::Normal }
+        match () {
+            () if context.server.upstream.session() == Some(id) => Type::Primary,
+            () if context.server.replicas.has(id) => Type::Replica,
+            () if context.server.hub.is_listening(id) => Type::PubSub,
+            () => Type::Normal,
+        }
     }
 }
 

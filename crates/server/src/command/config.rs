@@ -4,10 +4,11 @@ use super::arguments::is;
 use super::configuration::{self, Refusal};
 use super::server::Statistics;
 use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, help, unknown_subcommand, wrong_arity};
+use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX, Server, help, unknown_subcommand, wrong_arity};
 use crate::glob;
 use crate::log::Level;
 use crate::system;
+use crate::tls::Tls;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -73,6 +74,11 @@ fn not_set(name: &str, why: impl Display) -> Failure {
     Failure::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
+/// Reads the files of TLS of a changed configuration.
+fn load_tls(changed: &Configuration, server: &Server) -> Result<Option<Tls>, String> {
+    changed.tls.load_if(server.tls.is_some(), changed.following.is_encrypted)
+}
+
 /// Sets all pairs, or none.
 fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
@@ -96,9 +102,12 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     }
     // TLS files are loaded again even if their names are unchanged, as their contents may be new.
     let tls = match seen.iter().find(|name| name.starts_with("tls-")) {
-        Some(name) => Some(changed.tls.load_if(context.server.tls.is_some()).map_err(|why| not_set(name, why))?),
+        Some(name) => Some(load_tls(&changed, context.server).map_err(|why| not_set(name, why))?),
         None => None,
     };
+    if changed.data_max > 0 && context.keyspace.data_bytes().is_none() {
+        return Err(not_set("maxdata", "keys of an earlier version are counted only at a start with maxdata"));
+    }
     let (had_log, has_log) = (context.server.configuration.append_only, changed.append_only);
     if has_log && !had_log {
         context.server.append.open(changed.logs(context.keyspace)).map_err(|why| not_set("appendonly", why))?;
@@ -123,7 +132,7 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
         server.event(Level::Notice, "tls_changed", &[("certificate", &changed.tls.certificate)]);
     }
     server.log.set_level(changed.log_level);
-    context.keyspace.set_thresholds(changed.thresholds);
+    changed.apply_to(context.keyspace);
     server.configuration = changed;
     server.tell_without_effect();
     Ok(())

@@ -5,26 +5,31 @@
 //! whose effect somebody would miss is never accepted and ignored.
 
 mod compatible;
+mod encryption;
 mod file;
 mod fixed;
+mod following;
 mod free;
 mod limits;
 mod parameters;
 mod renames;
+mod replication;
 mod values;
 
 pub use compatible::Compatible;
 pub(super) use file::rewrite;
 pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
+pub use following::Following;
 pub use free::{FREE, Free};
 pub use limits::{Class, ClientsMemory, OutputLimit, OutputLimits};
 pub use parameters::PARAMETERS;
 pub use renames::Renames;
+pub use replication::Replication;
 pub(super) use values::{bytes, percentile_text};
 
 use super::Events;
-use crate::keyspace::{MEMORY_MAX, MEMORY_MIN, Thresholds};
+use crate::keyspace::{Counting, Keyspace, MEMORY_MAX, MEMORY_MIN, Policy, Thresholds};
 use crate::log::{Facility, Level};
 use crate::tls;
 use std::collections::BTreeMap;
@@ -202,6 +207,14 @@ pub struct Configuration {
     pub events: Events,
     /// Bytes for memtables, cache and hot keys together (`maxmemory`); 0: each has its default.
     pub memory: u64,
+    /// Bytes of all keys and values, at most (`maxdata`); 0: no limit.
+    pub data_max: u64,
+    /// Keys that are evicted beyond that, and their order.
+    pub policy: Policy,
+    /// Keys that are looked at for each one that is evicted.
+    pub eviction_samples: usize,
+    /// How frequencies of keys are counted, under a policy that goes by them.
+    pub counting: Counting,
     /// Address of the metrics page.
     pub metrics_bind: String,
     /// Port of the metrics page; 0: none.
@@ -214,6 +227,10 @@ pub struct Configuration {
     pub slowlog_max_len: usize,
     /// Keys in the table of client-side caching, at most; 0: any number.
     pub tracking_keys_max: usize,
+    /// Settings of replication.
+    pub replication: Replication,
+    /// Settings of a replica.
+    pub following: Following,
     /// Users and their rules, as in the configuration file.
     pub users: Vec<Vec<Vec<u8>>>,
     /// Renamed commands.
@@ -271,12 +288,18 @@ impl Default for Configuration {
             syslog_facility: Facility::default(),
             events: Events::default(),
             memory: 0,
+            data_max: 0,
+            policy: Policy::default(),
+            eviction_samples: 5,
+            counting: Counting::default(),
             metrics_bind: "127.0.0.1".into(),
             metrics_port: 0,
             pid_file: String::new(),
             slowlog_slower_than: 10_000,
             slowlog_max_len: 128,
             tracking_keys_max: 1_000_000,
+            replication: Replication::default(),
+            following: Following::default(),
             users: Vec::new(),
             renames: Renames::default(),
             without_effect: BTreeMap::new(),
@@ -407,9 +430,10 @@ impl Configuration {
         FREE.iter().filter(set).map(|free| (free.name(), free.why)).collect()
     }
 
-    /// The value of `maxmemory-policy`.
-    pub(super) fn policy(&self) -> &str {
-        FREE.iter().find(|free| free.name() == "maxmemory-policy").map_or("", |free| self.without_effect(free))
+    /// Gives a keyspace the settings that concern it and cannot fail.
+    pub fn apply_to(&self, keyspace: &mut Keyspace) {
+        keyspace.set_thresholds(self.thresholds);
+        keyspace.set_counting(Counting { is_on: self.policy.is_by_frequency(), ..self.counting });
     }
 
     /// All socket addresses to listen on: each address with each port.
@@ -558,7 +582,7 @@ mod tests {
             assert_eq!(configuration.change(name, value), Err(Refusal::Wrong(why.into())), "{name} {value}");
         }
         // Directives whose effect would be missed are still refused.
-        for (name, value) in [("min-replicas-to-write", "1"), ("cluster-enabled", "yes"), ("replicaof", "127.0.0.1 1")] {
+        for (name, value) in [("cluster-enabled", "yes"), ("databases", "17")] {
             assert!(matches!(configuration.change(name, value), Err(Refusal::Wrong(_))), "{name}");
         }
     }
@@ -594,7 +618,19 @@ mod tests {
             ("set-max-intset-entries", "-1", "argument must be between 0 and 9223372036854775807 inclusive"),
             ("latency-tracking", "maybe", "argument must be 'yes' or 'no'"),
             ("bind", "localhost", "'localhost' is no IP address"),
+            (
+                "maxdata-policy",
+                "lru",
+                "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, \
+                 allkeys-lfu, allkeys-random, noeviction",
+            ),
+            ("maxdata", "-1", "argument must be a memory value"),
+            ("maxmemory-samples", "0", "argument must be between 1 and 2147483647 inclusive"),
             ("bind", "", "no address to listen on"),
+            ("replicaof", "127.0.0.1", "wrong number of arguments"),
+            ("slaveof", "127.0.0.1 65536", "Invalid master port"),
+            ("replica-announce-port", "65536", "argument must be between 0 and 65535 inclusive"),
+            ("replica-priority", "-1", "argument must be between 0 and 2147483647 inclusive"),
             ("tls-auth-clients", "maybe", "argument(s) must be one of the following: no, yes, optional"),
             ("tls-protocols", "TLSv1.1 TLSv1.2", "TLSv1.1 is not safe and not spoken; there are TLSv1.2 and TLSv1.3"),
         ] {
@@ -607,6 +643,11 @@ mod tests {
         assert_eq!(addresses("* -::*").unwrap(), [("0.0.0.0".parse().unwrap(), false), ("::".parse().unwrap(), true)]);
         assert_eq!(configuration.change("tls-port", "7"), Err(Refusal::Wrong("can't set immutable config".into())));
         assert_eq!(bytes("18446744073709551616"), Err("argument must be a memory value".into()));
+    }
+
+    #[test]
+    fn some_values_change_while_the_server_runs() {
+        let mut configuration = Configuration::default();
         assert_eq!(configuration.change("DIR", "x"), Err(Refusal::Wrong("can't set protected config".into())));
         assert_eq!(configuration.change("zset-max-ziplist-entries", "7"), Ok(()));
         assert_eq!(configuration.thresholds.sorted_set.elements, 7);
@@ -614,13 +655,19 @@ mod tests {
         assert_eq!(configuration.change("port", "1"), Err(Refusal::Wrong("can't set immutable config".into())));
         assert_eq!(configuration.change("TIMEOUT", "7"), Ok(()));
         assert_eq!(configuration.timeout, 7);
+    }
+
+    #[test]
+    fn budgets_are_changed() {
+        let mut configuration = Configuration::default();
         assert_eq!((configuration.change("maxmemory", "1GB"), configuration.memory), (Ok(()), 1 << 30));
         assert_eq!((configuration.change("memory", "100m"), configuration.memory), (Ok(()), 100_000_000));
         assert_eq!((configuration.change("maxmemory", "0"), configuration.memory), (Ok(()), 0));
         assert_eq!(configuration.change("maxmemory-policy", "NoEviction"), Ok(()));
-        for policy in ["allkeys-lru", "volatile-ttl"] {
-            assert_eq!((configuration.change("maxmemory-policy", policy), configuration.policy()), (Ok(()), policy));
+        for (name, policy) in [("maxmemory-policy", "allkeys-lru"), ("maxdata-policy", "volatile-ttl")] {
+            assert_eq!((configuration.change(name, policy), configuration.policy.name()), (Ok(()), policy));
         }
+        assert_eq!((configuration.change("maxdata", "10gb"), configuration.data_max), (Ok(()), 10 << 30));
         assert_eq!((configuration.change("maxmemory", "1mb"), configuration.budget()), (Ok(()), MEMORY_MIN));
         assert_eq!((configuration.change("maxmemory", "18446744073709551615"), configuration.budget()), (Ok(()), MEMORY_MAX));
     }

@@ -64,6 +64,9 @@ fn quit(context: &mut Context, _: &[&[u8]]) -> Outcome {
 }
 
 fn reset(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    if context.session.is_replica || context.session.is_primary {
+        return Err(Failure::fixed("ERR can only reset normal client connections"));
+    }
     context.keyspace.unwatch(context.session.id);
     context.server.hub.leave(context.session.id);
     context.server.tracking.leave(context.session.id);

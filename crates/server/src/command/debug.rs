@@ -4,10 +4,10 @@ use super::arguments::{integer, integer_or, is};
 use super::configuration::{self, Allowed};
 use super::digest;
 use super::encoding::encoding;
-use super::session::check_append_log;
-use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, READ, STALE};
+use super::session::check_writes;
+use super::table::{ADMIN, FAST, KEEPS_USE, LOADING, NOSCRIPT, READ, STALE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
-use crate::keyspace::{Collection, EntryId, Error, Kind};
+use crate::keyspace::{Collection, EntryId, Error, Kind, StreamPosition};
 use crate::number::parse_double;
 use crate::resp::{Protocol, Writer};
 use std::ops::{ControlFlow, RangeInclusive};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(Group::Server, "debug", -2, debug)
-        .flags(ADMIN | NOSCRIPT | LOADING | STALE)
+        .flags(ADMIN | NOSCRIPT | LOADING | STALE | KEEPS_USE)
         .says("Look into values, and test clients and servers", "That of what is asked for"),
     Command::new(Group::Server, "lolwut", -1, lolwut)
         .flags(READ | FAST)
@@ -52,6 +52,7 @@ const fn action(
 }
 
 const ACTIONS: &[Action] = &[
+    action("change-repl-id", "", 0..=0, change_stream, "Go on with the replication stream under an id that no replica knows."),
     action("digest", "", 0..=0, digest_all, "A digest of all keys of all databases."),
     action("digest-value", "[<key> ...]", 0..=usize::MAX, digest_values, "Digests of what keys hold."),
     action("error", "<text>", 1..=1, error, "An error with this text."),
@@ -170,7 +171,7 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn populate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     // The only action of `DEBUG` that writes.
-    check_append_log(context.server)?;
+    check_writes(context.server)?;
     let positive = |text: &[u8]| u64::try_from(integer_or(text, NOT_POSITIVE)?).map_err(|_| NOT_POSITIVE);
     let count = positive(arguments[0])?;
     let prefix = arguments.get(1).copied().unwrap_or(b"key");
@@ -189,6 +190,15 @@ fn populate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             value.resize(usize::try_from(size).unwrap_or(0), 0);
         }
         context.keyspace.set_string(context.session.db, &key, &value, None)?;
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+fn change_stream(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    if let Some(offset) = context.keyspace.stream().map(|position| position.offset) {
+        let id = context.keyspace.new_stream_id();
+        context.keyspace.begin_stream(StreamPosition::new(id, offset))?;
     }
     context.reply.ok();
     Ok(())

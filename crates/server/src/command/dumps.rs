@@ -66,7 +66,7 @@ struct Options {
 }
 
 impl Options {
-    /// Parses the options. `IDLETIME` and `FREQ` tell Redis which keys to evict first; here no key is evicted, so they are only checked.
+    /// Parses the options. `IDLETIME` and `FREQ` tell Redis when to evict the key; here they are only checked, and the key counts as new.
     fn parse(words: &[&[u8]]) -> Result<Options, Failure> {
         let mut options = Options::default();
         let (mut idles, mut counts) = (false, false);

@@ -1,4 +1,7 @@
-//! `WAIT` and `WAITAOF`: waiting until writes are durable.
+//! `WAIT` and `WAITAOF`: waiting until replicas have the client's writes, and until writes are durable.
+//!
+//! A blocked request is run again whenever a sync has ended or a replica has acknowledged something. It keeps the numbers that it waits for
+//! as extra arguments.
 
 use super::arguments::{integer, not_negative};
 use super::blocking::{Wait, kept, milliseconds};
@@ -12,30 +15,56 @@ const fn safety(name: &'static str, arity: i32, run: Run) -> Command {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    safety("wait", 3, wait).since("3.0.0").says("Wait until so many replicas have all writes; there are none", "O(1)"),
+    safety("wait", 3, wait).since("3.0.0").says("Wait until so many replicas have the client's writes", "O(1)"),
     safety("waitaof", 4, waitaof).flags(NOSCRIPT | BLOCKING).since("7.2.0").says("Wait until all writes so far have been synced", "O(1)"),
 ];
 
-/// Replies with the number of replicas that have the writes: 0, as there are none.
-fn no_replicas(context: &mut Context, _: &[&[u8]]) -> Outcome {
-    context.reply.integer(0);
+/// A number that a blocked request keeps as an extra argument.
+fn kept_number(arguments: &[&[u8]], at: usize) -> Option<u64> {
+    arguments.get(at).and_then(|number| parse_integer(number)).and_then(|number| u64::try_from(number).ok())
+}
+
+/// Number of replicas that have what the client has written, up to an offset of the stream. `is_durable`: on their media.
+fn replicas_with(context: &Context, offset: u64, is_durable: bool) -> i64 {
+    i64::try_from(context.server.replicas.that_have(offset, is_durable)).unwrap_or(i64::MAX)
+}
+
+/// Blocks the request, which keeps these numbers. `asks`: replicas are asked for acknowledgements.
+fn block(context: &mut Context, (request, numbers): (&[&[u8]], &[u64]), timeout_ms: u64, on_timeout: Run, asks: bool) {
+    let mut request = kept(request);
+    request.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
+    context.session.block(Wait { keys: Vec::new(), holding: None, timeout_ms, request, on_timeout });
+    context.server.replicas.asks |= asks && !context.session.is_resumed;
+}
+
+/// Replies with the number of replicas that have the writes.
+fn reply_replicas(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let count = replicas_with(context, kept_number(arguments, 3).unwrap_or(context.session.written), false);
+    context.reply.integer(count);
     Ok(())
 }
 
 fn wait(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if context.server.is_replica() {
+        return Err(Failure::fixed(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be \
+             writable (which is not the default) writes to replicas are just local and are not propagated.",
+        ));
+    }
     let replicas = integer(arguments[1])?;
     let timeout_ms = milliseconds(arguments[2])?;
-    if replicas <= 0 {
-        return no_replicas(context, arguments);
+    let offset = kept_number(arguments, 3).unwrap_or(context.session.written);
+    if replicas_with(context, offset, false) >= replicas {
+        return reply_replicas(context, arguments);
     }
-    context.session.block(Wait { keys: Vec::new(), holding: None, timeout_ms, request: kept(arguments), on_timeout: no_replicas });
+    block(context, (&arguments[..3], &[offset]), timeout_ms, reply_replicas, true);
     Ok(())
 }
 
-/// The commit that has to be synced: the latest one. A blocked request has its number as an extra argument.
-fn target(context: &Context, arguments: &[&[u8]]) -> u64 {
-    let kept = arguments.get(4).and_then(|number| parse_integer(number)).and_then(|number| u64::try_from(number).ok());
-    kept.unwrap_or_else(|| context.keyspace.position())
+/// The commit that has to be synced: the latest one when the client asked; and the offset that replicas have to have.
+fn targets(context: &Context, arguments: &[&[u8]]) -> (u64, u64) {
+    let commit = kept_number(arguments, 4).unwrap_or_else(|| context.keyspace.position());
+    (commit, kept_number(arguments, 5).unwrap_or(context.session.written))
 }
 
 /// Whether a commit is synced. With `always` a reply is held until all writes before it are durable, so this is true when it arrives.
@@ -49,27 +78,33 @@ fn is_synced(context: &mut Context, target: u64) -> bool {
 
 /// Replies with whether the writes are synced here (0 or 1), and the number of replicas that have synced them.
 fn reply_synced(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let target = target(context, arguments);
-    let here = is_synced(context, target);
+    let (commit, offset) = targets(context, arguments);
+    let here = is_synced(context, commit);
+    let replicas = replicas_with(context, offset, true);
     context.reply.array(2);
     context.reply.integer(i64::from(here));
-    context.reply.integer(0);
+    context.reply.integer(replicas);
     Ok(())
 }
 
 fn waitaof(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    if context.server.is_replica() {
+        return Err(Failure::fixed(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not \
+             propagated.",
+        ));
+    }
     let here = integer(arguments[1])?;
     if !(0..=1).contains(&here) {
         return Err(Failure::fixed("ERR value is out of range, value must between 0 and 1"));
     }
     let replicas = not_negative(arguments[2])?;
     let timeout_ms = milliseconds(arguments[3])?;
-    let target = target(context, arguments);
-    if replicas == 0 && (here == 0 || is_synced(context, target)) {
+    let (commit, offset) = targets(context, arguments);
+    let are_enough = context.server.replicas.that_have(offset, true) as u64 >= replicas;
+    if are_enough && (here == 0 || is_synced(context, commit)) {
         return reply_synced(context, arguments);
     }
-    let mut request = kept(&arguments[..4]);
-    request.push(target.to_string().into_bytes());
-    context.session.block(Wait { keys: Vec::new(), holding: None, timeout_ms, request, on_timeout: reply_synced });
+    block(context, (&arguments[..4], &[commit, offset]), timeout_ms, reply_synced, replicas > 0);
     Ok(())
 }

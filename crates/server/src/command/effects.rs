@@ -1,4 +1,4 @@
-//! Effects of commands, logged as commands that repeat them: for the AOF (`append`).
+//! Effects of commands, noted as commands that repeat them: for the AOF and for replicas (`feed`).
 //!
 //! The keyspace traces which keys a command changes. A command that changed nothing is not logged. Most are logged as received; the table
 //! below has those that wait, or whose effect depends on more than the data and the request (the time, chance, defaults of options).
@@ -7,7 +7,8 @@
 
 use super::arguments::is;
 use super::table::WRITE;
-use super::{Command, Context, Failure, Server, hash_deadlines, steps};
+use super::units::Unit;
+use super::{Context, Failure, Server, hash_deadlines, steps};
 use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ pub(super) const MANY: usize = 1024;
 
 /// Form in which a command is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// The request as received.
     Same,
     /// The request as received, even if it changed nothing.
@@ -80,50 +81,67 @@ const FORMS: &[(&str, Form)] = &[
 static BY_NAME: LazyLock<HashMap<&'static str, Form>> =
     LazyLock::new(|| FORMS.iter().flat_map(|(names, form)| names.split(' ').map(|name| (name, *form))).collect());
 
-fn form(command: &Command, arguments: &[&[u8]]) -> Form {
-    match BY_NAME.get(command.name) {
+/// Form in which a command is logged; `None`: as received, if it is a write.
+pub(super) fn form_of(name: &str) -> Option<Form> {
+    BY_NAME.get(name).copied()
+}
+
+fn form(unit: &Unit, arguments: &[&[u8]]) -> Form {
+    match unit.form {
         // `SET` without options depends on nothing but the request.
-        Some(Form::String) if command.name == "set" && arguments.len() == 3 => Form::Same,
+        Some(Form::String) if unit.command.name == "set" && arguments.len() == 3 => Form::Same,
         // A trim that keeps entries to which groups refer logs the removed entries itself.
         Some(Form::Entry) if entry_options(arguments).2 => Form::ByItself,
         Some(Form::Trim) if arguments.iter().skip(2).any(|word| is(word, "acked")) => Form::ByItself,
-        Some(form) => *form,
-        None if command.has(WRITE) => Form::Same,
+        Some(form) => form,
+        None if unit.command.has(WRITE) => Form::Same,
         // A command that changes keys although its flags do not say so.
         None => Form::Values,
     }
 }
 
 /// Logs the effect of a command that has just run.
-pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]], failed: bool) -> Result<(), Failure> {
+pub(super) fn note(context: &mut Context, unit: &Unit, arguments: &[&[u8]], failed: bool) -> Result<(), Failure> {
+    let traces = context.keyspace.traces();
+    if traces.is_empty() && (failed || !unit.command.has(WRITE)) {
+        return Ok(());
+    }
+    let is_plain = !failed && !context.session.is_uploaded && context.session.steps.is_none() && context.session.kept_from == 0;
+    if is_plain && matches!(traces, [Trace::Key(..)]) && form(unit, arguments) == Form::Same {
+        // Nearly all requests.
+        context.keyspace.forget_traces();
+        context.server.feed.put(context.session.db, arguments);
+        return Ok(());
+    }
     let traces = context.keyspace.take_traces();
-    if traces.is_empty() && (failed || !command.has(WRITE)) {
-        return Ok(());
-    }
-    let mut changes = note_expired(context.server, traces);
-    if context.session.is_unlogged {
-        return Ok(());
-    }
+    let changes = note_expired(context.server, traces);
+    context.server.feed.keep_from(context.session.kept_from);
+    let noted = note_changes(context, unit, (arguments, failed), changes);
+    context.server.feed.keep_from(0);
+    noted
+}
+
+fn note_changes(context: &mut Context, unit: &Unit, (arguments, failed): (&[&[u8]], bool), mut changes: Vec<Trace>) -> Result<(), Failure> {
     if !failed && let Some((db, key)) = steps::note_parts(context, &changes)? {
         changes.retain(|change| !matches!(change, Trace::Key(of, other) if *of == db && *other == key));
         return note_values(context, &changes, arguments);
     }
     // A value that was uploaded before the request ran is not among the arguments.
-    let form = if context.session.is_uploaded { Form::Values } else { form(command, arguments) };
+    let form = if context.session.is_uploaded { Form::Values } else { form(unit, arguments) };
     if failed || changes.is_empty() && form != Form::Always {
         return Ok(());
     }
     let db = context.session.db;
     match form {
-        Form::Same => context.server.append.put(db, arguments),
+        Form::Same => context.server.feed.put(db, arguments),
         Form::Always => {
-            context.server.append.put(db, arguments);
-            context.server.append.begin_epoch();
+            context.server.feed.put(db, arguments);
+            context.server.feed.begin_epoch();
         }
         Form::As(name, from, less) => {
             let rest = arguments.get(from..arguments.len().saturating_sub(less)).unwrap_or_default();
             let words: Vec<&[u8]> = [name.as_bytes()].into_iter().chain(rest.iter().copied()).collect();
-            context.server.append.put(db, &words);
+            context.server.feed.put(db, &words);
         }
         Form::ByItself => {}
         Form::Values => return note_values(context, &changes, arguments),
@@ -150,14 +168,14 @@ pub(super) fn note(context: &mut Context, command: &Command, arguments: &[&[u8]]
     Ok(())
 }
 
-/// Logs the removal of keys and fields that have expired; returns the other changes.
+/// Logs the removal of keys and fields that have expired or were evicted; returns the other changes.
 fn note_expired(server: &mut Server, mut traces: Vec<Trace>) -> Vec<Trace> {
     traces.retain(|trace| {
         match trace {
-            Trace::Expired(db, key) => server.append.put(*db, &[b"DEL", key]),
+            Trace::Expired(db, key) => server.feed.put(*db, &[b"DEL", key]),
             Trace::Fields(db, key, fields) => fields.chunks(MANY).for_each(|some| {
                 let words = [&b"HDEL"[..], key].into_iter().chain(some.iter().map(Vec::as_slice));
-                server.append.put(*db, &words.collect::<Vec<_>>());
+                server.feed.put(*db, &words.collect::<Vec<_>>());
             }),
             Trace::Key(..) | Trace::Group(_) => return true,
         }
@@ -166,24 +184,33 @@ fn note_expired(server: &mut Server, mut traces: Vec<Trace>) -> Vec<Trace> {
     traces
 }
 
-/// Logs the removal of keys that expired while no command ran.
-pub fn note_ended(keyspace: &mut Keyspace, server: &mut Server) {
+/// Logs the removal of keys that expired or were evicted while no command ran.
+fn note_ended(keyspace: &mut Keyspace, server: &mut Server) {
     for trace in keyspace.take_traces() {
         note_expired(server, vec![trace]);
         // Each removal may be replayed by itself.
-        server.append.end_request();
+        server.feed.end_request();
     }
+}
+
+/// Readies the turn so far for a commit: what has expired meanwhile is noted, and the replication stream's bytes are in the batch.
+pub fn before_commit(keyspace: &mut Keyspace, server: &mut Server) {
+    if server.feed.is_on() {
+        note_ended(keyspace, server);
+    }
+    server.replication.trim(keyspace);
+    server.feed.give(keyspace);
 }
 
 /// Logs the current state of a changed key.
 fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), arguments: &[&[u8]]) -> Result<(), Failure> {
-    let append = &mut context.server.append;
+    let feed = &mut context.server.feed;
     if let Form::Pop(name) = form {
-        append.put(db, &[name.as_bytes(), key]);
+        feed.put(db, &[name.as_bytes(), key]);
         return Ok(());
     }
     let Some((head, text)) = context.keyspace.peek(db, key)? else {
-        append.put(db, &[b"DEL", key]);
+        feed.put(db, &[b"DEL", key]);
         return Ok(());
     };
     if form == Form::String && head.is_in_pieces() {
@@ -192,21 +219,21 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
     let deadline = head.deadline.map(|deadline| deadline.to_string());
     match form {
         Form::String if head.kind == Kind::String => match &deadline {
-            Some(deadline) => append.put(db, &[b"SET", key, text, b"PXAT", deadline.as_bytes()]),
-            None => append.put(db, &[b"SET", key, text]),
+            Some(deadline) => feed.put(db, &[b"SET", key, text, b"PXAT", deadline.as_bytes()]),
+            None => feed.put(db, &[b"SET", key, text]),
         },
         Form::Deadline => match &deadline {
-            Some(deadline) => append.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]),
-            None => append.put(db, &[b"PERSIST", key]),
+            Some(deadline) => feed.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]),
+            None => feed.put(db, &[b"PERSIST", key]),
         },
         Form::Field => {
             let field = arguments.get(2).copied().unwrap_or_default();
             let hash = Collection::found(&head, text);
             if let Some(value) = context.keyspace.member(&hash, field)? {
-                append.put(db, &[b"HSET", key, field, &value]);
+                feed.put(db, &[b"HSET", key, field, &value]);
             }
             if let Some(Some(deadline)) = context.keyspace.field_deadline(&hash, field)? {
-                append.put(db, &[b"HPEXPIREAT", key, deadline.to_string().as_bytes(), b"FIELDS", b"1", field]);
+                feed.put(db, &[b"HPEXPIREAT", key, deadline.to_string().as_bytes(), b"FIELDS", b"1", field]);
             }
         }
         Form::Fields(step) => {
@@ -222,9 +249,9 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
             }
             words.push(id.as_bytes());
             words.extend(arguments.get(at + 1..).unwrap_or_default());
-            append.put(db, &words);
+            feed.put(db, &words);
         }
-        Form::Trim => append.put(db, &[b"XTRIM", key, b"MAXLEN", b"=", head.count.to_string().as_bytes()]),
+        Form::Trim => feed.put(db, &[b"XTRIM", key, b"MAXLEN", b"=", head.count.to_string().as_bytes()]),
         _ => {}
     }
     Ok(())
@@ -266,18 +293,18 @@ fn note_values(context: &mut Context, changes: &[Trace], arguments: &[&[u8]]) ->
     keys.dedup();
     for (db, key) in keys {
         let Some((head, text)) = context.keyspace.peek(db, key)?.map(|(head, text)| (head, text.to_vec())) else {
-            context.server.append.put(db, &[b"DEL", key]);
+            context.server.feed.put(db, &[b"DEL", key]);
             continue;
         };
         let deadline = head.deadline.unwrap_or(0).to_string();
-        let append = &mut context.server.append;
+        let feed = &mut context.server.feed;
         match dump(context.keyspace, &head, &text) {
-            Ok(payload) => append.put(db, &[b"RESTORE", key, deadline.as_bytes(), &payload, b"REPLACE", b"ABSTTL"]),
+            Ok(payload) => feed.put(db, &[b"RESTORE", key, deadline.as_bytes(), &payload, b"REPLACE", b"ABSTTL"]),
             Err(SaveError::Keyspace(error)) => return Err(error.into()),
             Err(SaveError::Output(_)) => {
-                append.put(context.session.db, arguments);
+                feed.put(context.session.db, arguments);
                 if head.deadline.is_some() {
-                    append.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]);
+                    feed.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]);
                 }
             }
         }
@@ -297,11 +324,11 @@ fn delivery(keyspace: &Keyspace, group: &Group, id: EntryId) -> keyspace::Result
 /// Logs the changes of a group: new consumers, then changed pending entries, then its last delivered id.
 fn note_group(context: &mut Context, trace: &GroupTrace) -> Result<(), Failure> {
     let GroupTrace { db, key, name, .. } = trace;
-    let append = &mut context.server.append;
+    let feed = &mut context.server.feed;
     let Some((head, _)) = context.keyspace.peek(*db, key)? else { return Ok(()) };
     let Some(group) = context.keyspace.group(&head, name)? else { return Ok(()) };
     for consumer in &trace.made {
-        append.put(*db, &[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
+        feed.put(*db, &[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
     }
     let mut ids = trace.pending.as_slice();
     while let Some(first) = ids.first() {
@@ -316,19 +343,19 @@ fn note_group(context: &mut Context, trace: &GroupTrace) -> Result<(), Failure> 
         ids = ids.get(alike.len()..).unwrap_or_default();
         let alike = alike.iter().map(String::as_bytes);
         match how {
-            None => append.put(*db, &[&b"XACK"[..], key.as_slice(), name.as_slice()].into_iter().chain(alike).collect::<Vec<_>>()),
+            None => feed.put(*db, &[&b"XACK"[..], key.as_slice(), name.as_slice()].into_iter().chain(alike).collect::<Vec<_>>()),
             Some((consumer, delivered, deliveries)) => {
                 let (delivered, deliveries) = (delivered.to_string(), deliveries.to_string());
                 let how = [&b"TIME"[..], delivered.as_bytes(), b"RETRYCOUNT", deliveries.as_bytes(), b"FORCE", b"JUSTID"];
                 let words =
                     [&b"XCLAIM"[..], key.as_slice(), name.as_slice(), consumer.as_slice(), b"0"].into_iter().chain(alike).chain(how);
-                append.put(*db, &words.collect::<Vec<_>>());
+                feed.put(*db, &words.collect::<Vec<_>>());
             }
         }
     }
     if trace.is_moved {
         let (last, read) = (group.last.to_string(), group.read.map_or("-1".to_owned(), |read| read.to_string()));
-        append.put(*db, &[b"XGROUP", b"SETID", key, name, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
+        feed.put(*db, &[b"XGROUP", b"SETID", key, name, last.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
     }
     Ok(())
 }

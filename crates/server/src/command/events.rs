@@ -235,6 +235,7 @@ impl Teller<'_> {
             Change::Made => self.tell(('n', "new"), *db, key),
             Change::Removed => self.tell(('g', "del"), *db, key),
             Change::Expired => self.tell(('x', "expired"), *db, key),
+            Change::Evicted => self.tell(('e', "evicted"), *db, key),
             Change::FieldsExpired => self.tell(('h', "hexpired"), *db, key),
             Change::FieldsRemoved => self.tell(('h', "hdel"), *db, key),
             Change::Emptied => {
@@ -357,9 +358,8 @@ pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]
     for noted in &changes {
         let (db, key, change) = noted;
         match change {
-            Change::Expired | Change::FieldsExpired | Change::Emptied | Change::Missed | Change::Trimmed | Change::ConsumerMade => {
-                teller.tell_other(noted)
-            }
+            Change::Expired | Change::Evicted | Change::FieldsExpired | Change::Emptied => teller.tell_other(noted),
+            Change::Missed | Change::Trimmed | Change::ConsumerMade => teller.tell_other(noted),
             _ if is_whole => {}
             Change::FieldsRemoved => {
                 let before = Some(('h', "hset")).filter(|_| command.name == "hsetex");
@@ -390,11 +390,11 @@ pub(super) fn tell(context: &mut Context, command: &Command, arguments: &[&[u8]]
     }
 }
 
-/// Publishes the events of expired keys and fields.
-pub fn tell_expired(keyspace: &mut Keyspace, server: &mut Server) {
+/// Publishes the events of keys and fields that expired or were evicted while no command ran.
+pub fn tell_ended(keyspace: &mut Keyspace, server: &mut Server) {
     let mut teller = Teller { events: server.configuration.events, hub: &mut server.hub };
-    let is_expiry = |noted: &&Noted| matches!(noted.2, Change::Expired | Change::FieldsExpired | Change::Emptied);
-    keyspace.take_changes().iter().filter(is_expiry).for_each(|noted| teller.tell_other(noted));
+    let is_end = |noted: &&Noted| matches!(noted.2, Change::Expired | Change::Evicted | Change::FieldsExpired | Change::Emptied);
+    keyspace.take_changes().iter().filter(is_end).for_each(|noted| teller.tell_other(noted));
 }
 
 #[cfg(test)]

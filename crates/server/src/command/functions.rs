@@ -2,7 +2,7 @@
 //! runs scripts has the libraries compiled.
 
 use super::arguments::{Rest, is};
-use super::scripting::{self, Program};
+use super::scripting;
 use super::scripts::runner;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{LOADING, MAY_REPLICATE, NOSCRIPT, READ, STALE};
@@ -10,7 +10,7 @@ use super::{Command, Context, Failure, Group, Outcome};
 use crate::glob;
 use crate::rdb::{self, Output, Version, open_value};
 use crate::resp::Writer;
-use sinter_script::Library;
+use sinter_script::{Library, Program};
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
@@ -63,11 +63,11 @@ const HELP: &[&str] = &[
 
 fn fcall(context: &mut Context, arguments: &[&[u8]], is_read_only: bool) -> Outcome {
     scripting::announce(context, arguments);
-    let name = arguments[1];
+    let program = Program::Function(arguments[1]);
     let machine = context.server.scripts.machine(context.keyspace)?;
-    let flags = machine.function(name).map(|(_, function)| function.flags).ok_or(Failure::fixed("ERR Function not found"))?;
+    let known = machine.known(&program).ok_or(Failure::fixed("ERR Function not found"))?;
     let split = scripting::split(arguments, Failure::fixed("ERR Bad number of keys provided"))?;
-    scripting::run(context, arguments, split, &Program::Function(name), Some(flags), is_read_only)
+    scripting::run(context, arguments, split, &program, known, is_read_only)
 }
 
 fn function(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -77,7 +77,7 @@ fn function(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 /// Logs a request that has changed the libraries.
 fn note(context: &mut Context, request: &[&[u8]]) {
     context.server.scripts.count();
-    context.server.append.put(context.session.db, request);
+    context.server.feed.put(context.session.db, request);
 }
 
 fn load(context: &mut Context, arguments: &[&[u8]]) -> Outcome {

@@ -412,8 +412,8 @@ pub(super) fn note(
             }
         }
     }
-    let append = &mut context.server.append;
-    let mut put = |words: &[&[u8]], more: &[&[u8]]| append.put(db, &[words, more].concat());
+    let feed = &mut context.server.feed;
+    let mut put = |words: &[&[u8]], more: &[&[u8]]| feed.put(db, &[words, more].concat());
     if !gone.is_empty() {
         put(&[b"HDEL", key], &gone);
     }

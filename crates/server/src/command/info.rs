@@ -4,7 +4,7 @@
 use super::arguments::is;
 use super::configuration::percentile_text;
 use super::table::{LOADING, Run, STALE};
-use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic};
+use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic, replication};
 use crate::keyspace::DATABASES;
 use crate::system;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("memory", true, memory),
     ("persistence", true, persistence),
     ("stats", true, stats),
-    ("replication", true, replication),
+    ("replication", true, replication::info),
     ("cpu", true, cpu),
     ("modules", true, |_, _| Ok(())),
     ("commandstats", false, commandstats),
@@ -74,7 +74,8 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
 
 fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     let server = &context.server;
-    write!(out, "connected_clients:{}\r\nmaxclients:{}\r\n", server.clients.len(), server.configuration.clients_max)?;
+    let clients = server.clients.len().saturating_sub(server.replicas.len());
+    write!(out, "connected_clients:{clients}\r\nmaxclients:{}\r\n", server.configuration.clients_max)?;
     let postponed = server.clients.values().filter(|client| client.is_postponed).count();
     write!(out, "blocked_clients:{}\r\n", context.keyspace.waiting() + postponed)?;
     let largest = |size: fn(&Buffers) -> usize| server.clients.values().map(|client| size(&client.buffers)).max().unwrap_or(0);
@@ -115,6 +116,8 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
         ("used_memory_vm_total", scripts.machine as u64),
         ("used_memory_scripts", (scripts.script_bytes + scripts.library_bytes) as u64),
         ("maxmemory", context.server.configuration.memory),
+        ("used_data", context.keyspace.data_bytes().unwrap_or(0)),
+        ("maxdata", context.server.configuration.data_max),
     ] {
         write!(out, "{name}:{bytes}\r\n{name}_human:{}\r\n", human(bytes))?;
     }
@@ -130,18 +133,25 @@ fn memory(context: &Context, out: &mut String) -> std::fmt::Result {
     // One machine runs scripts and functions.
     write!(out, "used_memory_scripts_eval:{}\r\nused_memory_functions:{}\r\n", scripts.script_bytes, scripts.library_bytes)?;
     write!(out, "used_memory_vm_eval:{}\r\n", scripts.machine)?;
-    write!(out, "maxmemory_policy:{}\r\nmem_fragmentation_ratio:{:.2}\r\n", context.server.configuration.policy(), part(resident, used))?;
+    let policy = context.server.configuration.policy.name();
+    write!(out, "maxmemory_policy:{policy}\r\nmaxdata_policy:{policy}\r\n")?;
+    write!(out, "mem_fragmentation_ratio:{:.2}\r\n", part(resident, used))?;
     write!(out, "mem_fragmentation_bytes:{}\r\nmem_not_counted_for_evict:0\r\n", resident.saturating_sub(used))?;
-    write!(out, "mem_clients_normal:{}\r\n", clients_memory(context))?;
-    none(out, "mem_replication_backlog mem_clients_slaves mem_aof_buffer")?;
-    none(out, "mem_cluster_links mem_total_replication_buffers")?;
+    let ([clients, replicas], tail) = (clients_memory(context), context.server.replication.tail.held());
+    write!(out, "mem_clients_normal:{clients}\r\nmem_clients_slaves:{replicas}\r\nmem_replication_backlog:{tail}\r\n")?;
+    write!(out, "mem_total_replication_buffers:{}\r\n", replicas + tail)?;
+    none(out, "mem_aof_buffer mem_cluster_links")?;
     none(out, "used_memory_vm_functions")?;
     write!(out, "mem_allocator:libc\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n")
 }
 
-/// Bytes of all clients' requests and replies.
-fn clients_memory(context: &Context) -> usize {
-    context.server.clients.values().map(|client| client.buffers.held()).sum()
+/// Bytes of the requests and replies of all clients but replicas, and of replicas.
+fn clients_memory(context: &Context) -> [usize; 2] {
+    let mut held = [0, 0];
+    for (id, client) in &context.server.clients {
+        held[usize::from(context.server.replicas.has(*id))] += client.buffers.held();
+    }
+    held
 }
 
 fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
@@ -150,7 +160,8 @@ fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "loading:0\r\n")?;
     super::saving::info(context, out)?;
     super::saving::append_info(context, out)?;
-    none(out, "aof_rewrite_scheduled aof_rewrites_consecutive_failures aof_last_cow_size async_loading")?;
+    none(out, "aof_rewrite_scheduled aof_rewrites_consecutive_failures aof_last_cow_size")?;
+    write!(out, "async_loading:{}\r\n", u8::from(context.server.upstream.data().is_some()))?;
     none(out, "current_cow_peak current_cow_size current_cow_size_age current_fork_perc rdb_last_cow_size")?;
     none(out, "rdb_last_load_keys_expired rdb_last_load_keys_loaded module_fork_in_progress module_fork_last_cow_size")?;
     write!(out, "appendfsync:{}\r\n", fsync.name())?;
@@ -172,14 +183,18 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "client_query_buffer_limit_disconnections:{}\r\n", statistics.query_limited)?;
     write!(out, "client_output_buffer_limit_disconnections:{}\r\n", statistics.output_limited)?;
     write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
-    write!(out, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\nexpired_stale_perc:0.00\r\n")?;
-    write!(out, "expired_subkeys:{}\r\nevicted_keys:0\r\n", statistics.expired_fields)?;
+    let [full, partial, refused] = context.server.replicas.syncs;
+    write!(out, "sync_full:{full}\r\nsync_partial_ok:{partial}\r\nsync_partial_err:{refused}\r\nexpired_stale_perc:0.00\r\n")?;
+    write!(out, "expired_subkeys:{}\r\nevicted_keys:{}\r\n", statistics.expired_fields, statistics.evicted)?;
+    let (current, total) = context.server.excess.times(context.keyspace.now());
+    write!(out, "current_eviction_exceeded_time:{current}\r\ntotal_eviction_exceeded_time:{total}\r\n")?;
     write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;
     write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n")?;
     write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;
-    none(out, "current_active_defrag_time total_active_defrag_time current_eviction_exceeded_time total_eviction_exceeded_time")?;
+    none(out, "current_active_defrag_time total_active_defrag_time")?;
     none(out, "expired_time_cap_reached_count instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
-    none(out, "total_net_repl_input_bytes total_net_repl_output_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
+    write!(out, "total_net_repl_output_bytes:{}\r\n", statistics.bytes_to_replicas)?;
+    none(out, "total_net_repl_input_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
     context.server.tracking.figures().iter().try_for_each(|(name, number)| write!(out, "{name}:{number}\r\n"))?;
     write!(out, "unexpected_error_replies:0\r\ntotal_error_replies:{}\r\n", statistics.errors)?;
     for (name, count) in super::acl::REASONS.iter().zip(statistics.refused_requests) {
@@ -187,14 +202,6 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
         write!(out, "acl_access_denied_{name}:{count}\r\n")?;
     }
     Ok(())
-}
-
-/// Figures of a master without replicas.
-fn replication(context: &Context, out: &mut String) -> std::fmt::Result {
-    write!(out, "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n")?;
-    write!(out, "master_replid:{}\r\nmaster_replid2:{}\r\n", context.server.run_id, "0".repeat(40))?;
-    write!(out, "master_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:1048576\r\n")?;
-    write!(out, "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n")
 }
 
 fn cpu(_: &Context, out: &mut String) -> std::fmt::Result {

@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, integer, is};
 use super::encoding::encoding;
-use super::table::{DENYOOM, FAST, READ, Run, WRITE};
+use super::table::{DENYOOM, FAST, KEEPS_USE, READ, Run, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
 use crate::keyspace::{DATABASES, Head, check_key};
 
@@ -10,7 +10,10 @@ const NO_FREQUENCY: Failure = Failure::fixed(
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at \
      runtime LRU and LFU data will take some time to adjust.",
 );
-const NEVER_A_FREQUENCY: Failure = Failure::fixed("ERR Access frequency not tracked: maxmemory-policy has no effect on this server");
+const NO_IDLE_TIME: Failure = Failure::fixed(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and \
+     LFU data will take some time to adjust.",
+);
 const SAME_OBJECT: Failure = Failure::fixed("ERR source and destination objects are the same");
 
 const fn key(name: &'static str, arity: i32, run: Run) -> Command {
@@ -21,22 +24,25 @@ const fn key(name: &'static str, arity: i32, run: Run) -> Command {
 pub(super) const COMMANDS: &[Command] = &[
     key("copy", -3, copy).keys(1, 2, 1).flags(WRITE | DENYOOM).since("6.2.0").says("Copy a key", "O(n), n being the number of elements"),
     key("del", -2, del).keys(1, -1, 1).flags(WRITE).says("Remove keys", "O(n), n being the number of keys"),
-    key("exists", -2, exists).keys(1, -1, 1).flags(READ | FAST).says("How many of the keys exist", "O(n), n being the number of keys"),
+    key("exists", -2, exists)
+        .keys(1, -1, 1)
+        .flags(READ | FAST | KEEPS_USE)
+        .says("How many of the keys exist", "O(n), n being the number of keys"),
     key("expire", -3, expire).flags(WRITE | FAST).says("Set a key's time to live in seconds", "O(1)"),
     key("expireat", -3, expireat).flags(WRITE | FAST).since("1.2.0").says("Set the second at which a key ends", "O(1)"),
-    key("expiretime", 2, expiretime).flags(READ | FAST).since("7.0.0").says("The second at which a key ends", "O(1)"),
+    key("expiretime", 2, expiretime).flags(READ | FAST | KEEPS_USE).since("7.0.0").says("The second at which a key ends", "O(1)"),
     key("move", 3, move_key).flags(WRITE | FAST).says("Move a key to another database", "O(1)"),
     key("object", -2, object)
         .subcommands(&["encoding", "freq", "help", "idletime", "refcount"])
         .keys(2, 2, 1)
-        .flags(READ)
+        .flags(READ | KEEPS_USE)
         .since("2.2.3")
         .says("What is known of how a key is kept", "O(1)"),
     key("persist", 2, persist).flags(WRITE | FAST).since("2.2.0").says("Take a key's time to live away", "O(1)"),
     key("pexpire", -3, pexpire).flags(WRITE | FAST).since("2.6.0").says("Set a key's time to live in milliseconds", "O(1)"),
     key("pexpireat", -3, pexpireat).flags(WRITE | FAST).since("2.6.0").says("Set the millisecond at which a key ends", "O(1)"),
-    key("pexpiretime", 2, pexpiretime).flags(READ | FAST).since("7.0.0").says("The millisecond at which a key ends", "O(1)"),
-    key("pttl", 2, pttl).flags(READ | FAST).since("2.6.0").says("A key's time to live in milliseconds", "O(1)"),
+    key("pexpiretime", 2, pexpiretime).flags(READ | FAST | KEEPS_USE).since("7.0.0").says("The millisecond at which a key ends", "O(1)"),
+    key("pttl", 2, pttl).flags(READ | FAST | KEEPS_USE).since("2.6.0").says("A key's time to live in milliseconds", "O(1)"),
     key("rename", 3, rename).keys(1, 2, 1).flags(WRITE).says("Rename a key, and replace the one that has the name", "O(1)"),
     key("renamenx", 3, renamenx).keys(1, 2, 1).flags(WRITE | FAST).says("Rename a key if none has the name", "O(1)"),
     key("touch", -2, exists)
@@ -44,8 +50,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(READ | FAST)
         .since("3.2.1")
         .says("How many of the keys exist", "O(n), n being the number of keys"),
-    key("ttl", 2, ttl).flags(READ | FAST).says("A key's time to live in seconds", "O(1)"),
-    key("type", 2, type_of).flags(READ | FAST).says("The type of what a key holds", "O(1)"),
+    key("ttl", 2, ttl).flags(READ | FAST | KEEPS_USE).says("A key's time to live in seconds", "O(1)"),
+    key("type", 2, type_of).flags(READ | FAST | KEEPS_USE).says("The type of what a key holds", "O(1)"),
     key("unlink", -2, del).keys(1, -1, 1).flags(WRITE | FAST).since("4.0.0").says("Remove keys", "O(n), n being the number of keys"),
 ];
 
@@ -275,9 +281,9 @@ const OBJECT_HELP: &[&str] = &[
     "ENCODING <key>",
     "    The name of the encoding that Redis would have for what the key holds.",
     "FREQ <key>",
-    "    An error: how often keys are used is not counted.",
+    "    How often the key is used, from 0 to 255, under an LFU policy.",
     "IDLETIME <key>",
-    "    0: when keys were used last is not kept.",
+    "    Seconds since the key was used, as far as that is in memory.",
     "REFCOUNT <key>",
     "    1.",
     "HELP",
@@ -300,9 +306,20 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             };
             match () {
                 () if is(word, "refcount") => context.reply.integer(1),
-                () if is(word, "idletime") => context.reply.integer(0),
-                () if is(word, "freq") && context.server.configuration.policy().ends_with("-lfu") => return Err(NEVER_A_FREQUENCY),
-                () if is(word, "freq") => return Err(NO_FREQUENCY),
+                () if is(word, "idletime") => {
+                    if context.server.configuration.policy.is_by_frequency() {
+                        return Err(NO_IDLE_TIME);
+                    }
+                    let unknown = context.keyspace.now().saturating_sub(context.server.started) / 1000;
+                    let idle = context.keyspace.idle_seconds(context.session.db, key).unwrap_or(unknown);
+                    context.reply.integer(i64::try_from(idle).unwrap_or(i64::MAX));
+                }
+                () if is(word, "freq") => {
+                    if !context.server.configuration.policy.is_by_frequency() {
+                        return Err(NO_FREQUENCY);
+                    }
+                    context.reply.integer(context.keyspace.frequency(context.session.db, key).into());
+                }
                 () => {
                     let name = encoding(context, key, &head)?;
                     context.reply.bulk(name.as_bytes());

@@ -2,7 +2,7 @@
 //! the bytes stored for it.
 
 use super::arguments::is;
-use super::table::{LOADING, READ, STALE};
+use super::table::{KEEPS_USE, LOADING, READ, STALE};
 use super::{Command, Context, Group, Outcome, SYNTAX, help, unknown_subcommand};
 use crate::system;
 use sinter_storage::store::give_back_free;
@@ -10,7 +10,7 @@ use sinter_storage::store::give_back_free;
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "memory", -2, memory)
     .subcommands(&["doctor", "help", "malloc-stats", "purge", "stats", "usage"])
-    .flags(READ | LOADING | STALE)
+    .flags(READ | LOADING | STALE | KEEPS_USE)
     .since("4.0.0")
     .says("What takes memory", "O(1), O(n) for USAGE, n being the number of samples")];
 
@@ -49,7 +49,7 @@ fn memory(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         (_, []) if is(sub, "purge") => {
             context.keyspace.give_back();
-            context.server.append.give_back();
+            context.server.feed.give_back();
             give_back_free();
             context.reply.ok();
         }

@@ -42,6 +42,9 @@ pub fn metrics(server: &Server, keyspace: &Keyspace) -> String {
 fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
     let (statistics, stats, held) = (&server.statistics, keyspace.db().stats(), keyspace.memory());
     let processor = system::processor();
+    let ([full, partial, refused], (lag_bytes, lag_seconds)) = (server.replicas.syncs, lag(server, keyspace));
+    let link = server.upstream.session().and_then(|session| server.clients.get(&session));
+    let (is_linked, silence) = (link.is_some(), link.map_or(0.0, |client| keyspace.now().saturating_sub(client.active) as f64 / 1000.0));
     let uptime = keyspace.now().saturating_sub(server.started) as f64 / 1000.0;
     vec![
         ("uptime_seconds", false, "Seconds since the start.", uptime),
@@ -54,6 +57,7 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("sent_bytes_total", true, "Bytes sent to clients.", statistics.bytes_out as f64),
         ("expired_keys_total", true, "Keys removed because their time had come.", statistics.expired as f64),
         ("expired_fields_total", true, "Fields of hashes removed because their time had come.", statistics.expired_fields as f64),
+        ("evicted_keys_total", true, "Keys removed because the data were beyond maxdata.", statistics.evicted as f64),
         ("lookup_hits_total", true, "Keys that commands which read have found.", statistics.hits as f64),
         ("lookup_misses_total", true, "Keys that they have not found.", statistics.misses as f64),
         ("slow_commands", false, "Commands that SLOWLOG remembers.", server.records.slowlog.len() as f64),
@@ -64,16 +68,36 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("rank_bytes", false, "Bytes of what is known of the ranks of sorted sets.", held.ranks as f64),
         ("hot_key_hits_total", true, "Keys that were found there.", held.hot_counts.hits as f64),
         ("hot_key_misses_total", true, "Keys that were not.", held.hot_counts.misses as f64),
+        ("data_bytes", false, "Bytes of keys and values.", keyspace.data_bytes().unwrap_or(0) as f64),
+        ("data_max_bytes", false, "Most bytes of keys and values; 0: no limit.", server.configuration.data_max as f64),
         ("table_bytes", false, "Bytes of live tables.", stats.live_table_bytes as f64),
         ("disk_bytes", false, "Bytes of all files.", stats.store_bytes as f64),
         ("user_bytes_total", true, "Bytes of keys and values that the engine was given.", stats.ledger.user() as f64),
         ("written_bytes_total", true, "Bytes that it wrote for them, its log included.", stats.ledger.total() as f64),
         ("stalls_total", true, "Times that writes had to wait for the background.", stats.stalls as f64),
         ("stall_seconds_total", true, "Seconds that they waited.", stats.stall_ns as f64 / 1e9),
+        ("replicas", false, "Replicas that are connected.", server.replicas.len() as f64),
+        ("replica_lag_bytes", false, "Bytes of the stream that the slowest replica has not acknowledged.", lag_bytes),
+        ("replica_lag_seconds", false, "Age of the first change that the slowest replica has not acknowledged.", lag_seconds),
+        ("full_syncs_total", true, "Replicas that had to get all data.", full as f64),
+        ("partial_syncs_total", true, "Replicas that went on with the stream.", partial as f64),
+        ("refused_partial_syncs_total", true, "Replicas that asked to go on, and could not.", refused as f64),
+        ("replication_bytes_total", true, "Bytes given to replicas.", statistics.bytes_to_replicas as f64),
+        ("primary_link_up", false, "1: the server is a replica, and its link to the primary is up.", f64::from(u8::from(is_linked))),
+        ("primary_silence_seconds", false, "Seconds since that primary has sent something.", silence),
+        ("primary_requests_failed_total", true, "Requests of a primary that have failed here.", server.upstream.failed as f64),
         ("resident_bytes", false, "Memory of the process.", system::resident_bytes() as f64),
         ("processor_user_seconds_total", true, "Processor time in the program.", processor.user),
         ("processor_system_seconds_total", true, "Processor time in the kernel.", processor.system),
     ]
+}
+
+/// Bytes of the stream that the slowest replica has not acknowledged, and the age of the first of them, seconds.
+fn lag(server: &Server, keyspace: &Keyspace) -> (f64, f64) {
+    let end = keyspace.stream().map_or(0, |position| position.offset);
+    let acknowledged = server.replicas.iter().filter(|(_, replica)| replica.is_online()).map(|(_, replica)| replica.acknowledged).min();
+    let Some(acknowledged) = acknowledged else { return (0.0, 0.0) };
+    (end.saturating_sub(acknowledged) as f64, server.replicas.lag_seconds(acknowledged, keyspace.now()))
 }
 
 /// Reads a metric of a command.

@@ -116,6 +116,9 @@ fn send(context: &mut Context, arguments: &[&[u8]], topic: Topic) -> Outcome {
             context.reply.raw(&message);
         }
     }
+    context.server.feed.keep_from(context.session.kept_from);
+    context.server.feed.tell_replicas(arguments);
+    context.server.feed.keep_from(0);
     context.reply.count(receivers);
     Ok(())
 }

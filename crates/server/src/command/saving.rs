@@ -2,7 +2,7 @@
 
 use super::arguments::is;
 use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
-use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX};
+use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX, Stage, before_commit};
 use crate::append::{Growth, Place as Logs};
 use crate::keyspace::Keyspace;
 use crate::persist::{Contents, save_file};
@@ -94,9 +94,10 @@ fn save(context: &mut Context, _: &[&[u8]]) -> Outcome {
         return Err(IN_PROGRESS);
     }
     // Commits the event-loop iteration so far, so that the file has its writes and no later failure can drop them.
+    before_commit(context.keyspace, context.server);
     context.keyspace.commit(&WriteOptions::default())?;
+    context.server.feed.keep();
     context.server.saving.changes_when_begun = context.keyspace.times_changed();
-    context.server.append.keep();
     context.keyspace.syncer().sync()?;
     let (directory, name) = context.server.configuration.dump_file();
     save_file(&context.keyspace.image(), &directory, &name, Contents::default(), &AtomicBool::new(false))?;
@@ -187,7 +188,9 @@ pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
     let seconds = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |seconds| seconds.to_string());
     let changes = context.keyspace.times_changed().saturating_sub(saving.changes);
     write!(out, "rdb_changes_since_last_save:{changes}\r\n")?;
-    write!(out, "rdb_bgsave_in_progress:{}\r\n", u8::from(saving.since.is_some() || saving.is_wanted))?;
+    // As in Redis, a replica that gets all data counts, too.
+    let is_sent = context.server.replicas.iter().any(|(_, replica)| replica.stage == Stage::Loading);
+    write!(out, "rdb_bgsave_in_progress:{}\r\n", u8::from(saving.since.is_some() || saving.is_wanted || is_sent))?;
     write!(out, "rdb_last_save_time:{}\r\n", last(context))?;
     write!(out, "rdb_last_bgsave_status:{}\r\n", if saving.failed.is_none() { "ok" } else { "err" })?;
     if let Some(why) = &saving.failed {

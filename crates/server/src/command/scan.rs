@@ -1,7 +1,7 @@
 //! Iteration over keys: `SCAN`, `KEYS`, `RANDOMKEY`, and the parts that `HSCAN`, `SSCAN` and `ZSCAN` share with them.
 
 use super::arguments::{Rest, is};
-use super::table::{DANGEROUS, READ, Run};
+use super::table::{DANGEROUS, KEEPS_USE, READ, Run};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::glob;
 use crate::keyspace::{self, Head, Kind};
@@ -16,10 +16,10 @@ const fn generic(name: &'static str, arity: i32, run: Run) -> Command {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    generic("keys", 2, keys).flags(READ | DANGEROUS).says("All keys that match a pattern", "O(n), n being the number of keys"),
-    generic("randomkey", 1, random_key).flags(READ).says("Some key", "O(1)"),
+    generic("keys", 2, keys).flags(READ | DANGEROUS | KEEPS_USE).says("All keys that match a pattern", "O(n), n being the number of keys"),
+    generic("randomkey", 1, random_key).flags(READ | KEEPS_USE).says("Some key", "O(1)"),
     generic("scan", -2, scan)
-        .flags(READ)
+        .flags(READ | KEEPS_USE)
         .since("2.8.0")
         .says("Keys from a cursor on", "O(1) for each call, O(n) for all, n being the number of keys"),
 ];

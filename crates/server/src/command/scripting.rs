@@ -7,19 +7,24 @@
 use super::acl::{Refused, Request};
 use super::arguments::{Split, integer_or};
 use super::configuration::Compatible;
-use super::session::{call, check_append_log, identify};
-use super::table::{MAY_REPLICATE, NOSCRIPT, WRITE};
+use super::evicting::{FULL, FULL_FOR_SCRIPT};
+use super::replicaof::READ_ONLY;
+use super::session::{call, check_writes, identify};
+use super::table::{DENYOOM, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
 use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients, units};
+use crate::feed;
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
 use crate::resp::{self, Writer};
 use crate::system;
-use sinter_script::{Digest, Flags, Host, Machine, Protocol, Settings, Verdict};
+use sinter_script::{Digest, Flags, Host, Known, Machine, Program, Protocol, Settings, Verdict};
 
 /// Memory of all scripts and functions together, bytes.
 const MEMORY_MAX: usize = 512 << 20;
 /// Longest time for loading a library, nanoseconds.
 const LOADING_NS: u64 = 500_000_000;
+/// Duration of a run from which on it counts as long, nanoseconds.
+const LONG_NS: u64 = 1_000_000;
 /// Bytes that `FUNCTION STATS` keeps of each argument of a late script, at most.
 const KEPT: usize = 1 << 10;
 
@@ -37,7 +42,7 @@ pub trait Late {
     /// Serves other clients while the late script waits.
     fn serve(&mut self, keyspace: &mut Keyspace, server: &mut Server);
 
-    /// Whether a request that may run a script returns [`Ended::CommitsFirst`] while there are uncommitted writes.
+    /// Whether a request that runs a script which may take long returns [`Ended::CommitsFirst`] while there are uncommitted writes.
     fn commits_first(&self) -> bool;
 }
 
@@ -61,11 +66,15 @@ type LateScript = (Vec<u8>, Vec<Vec<u8>>);
 struct Running {
     is_eval: bool,
     is_read_only: bool,
+    /// Whether earlier commands' writes were uncommitted when the script began.
+    is_among_others: bool,
     /// Time at which the script began, nanoseconds of the server's clock.
     begun: u64,
     has_written: bool,
+    /// Whether the script's first write must not add data.
+    adds_nothing: bool,
     is_killed: bool,
-    /// Whether the script's writes are dropped, with the event-loop iteration.
+    /// Whether the event-loop iteration is dropped, with the script's writes.
     is_dropped: bool,
     late: Option<LateScript>,
 }
@@ -93,7 +102,9 @@ pub(super) struct Figures {
 #[derive(Default)]
 pub struct Scripts {
     /// The machine: made for the first script, and taken out while a script runs.
-    machine: Option<Machine>,
+    machine: Option<Box<Machine>>,
+    /// The session of the next script: made anew if there is none.
+    session: Option<Box<Session>>,
     /// Value of [`Keyspace::losses`] when the libraries were read.
     losses: u64,
     figures: Figures,
@@ -119,6 +130,26 @@ impl Scripts {
     /// Whether a late script runs.
     pub fn is_busy(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.late.is_some())
+    }
+
+    /// Whether earlier commands' writes were uncommitted when the running script began: their replies leave after the script.
+    pub fn is_among_others(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.is_among_others)
+    }
+
+    /// Whether a command runs a script or function that may take long, as far as its earlier runs tell. `what`: the second argument.
+    pub(super) fn may_take_long(&self, command: &str, what: &[u8]) -> bool {
+        let Some(machine) = &self.machine else { return true };
+        !program(command, what).and_then(|program| machine.known(&program)).is_some_and(|known| known.is_short)
+    }
+
+    /// Notes how long a command that runs a script or function has taken, nanoseconds. `what`: the second argument.
+    pub(super) fn took(&mut self, command: &str, what: &[u8], ns: u64) {
+        if ns >= LONG_NS
+            && let (Some(machine), Some(program)) = (&mut self.machine, program(command, what))
+        {
+            machine.took_long(&program);
+        }
     }
 
     /// Ends the running script and drops its writes, with the event-loop iteration.
@@ -171,7 +202,7 @@ impl Scripts {
         if self.machine.is_none() || self.losses != keyspace.losses() {
             self.read_libraries(keyspace)?;
         }
-        self.machine.as_mut().ok_or(NESTED)
+        self.machine.as_deref_mut().ok_or(NESTED)
     }
 
     /// Reads the libraries of the keyspace, if there are any; returns the names of those that do not load, each with the reason.
@@ -183,10 +214,19 @@ impl Scripts {
         if keyspace.libraries()?.is_empty() { Ok(Vec::new()) } else { self.read_libraries(keyspace) }
     }
 
+    /// Takes the libraries of a keyspace whose data were replaced; returns the names of those that do not load, each with the reason.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn replace_libraries(&mut self, keyspace: &Keyspace) -> keyspace::Result<Vec<(String, String)>> {
+        let has_none = self.machine.is_none() && keyspace.libraries()?.is_empty();
+        if has_none { Ok(Vec::new()) } else { self.read_libraries(keyspace) }
+    }
+
     /// Replaces the machine's libraries by those of the keyspace; returns the names of those that do not load, each with the reason.
     pub(super) fn read_libraries(&mut self, keyspace: &Keyspace) -> keyspace::Result<Vec<(String, String)>> {
         let compatible = self.compatible;
-        let machine = self.machine.get_or_insert_with(|| new_machine(compatible));
+        let machine = self.machine.get_or_insert_with(|| Box::new(new_machine(compatible)));
         machine.flush_libraries();
         let mut failed = Vec::new();
         for (name, code) in keyspace.libraries()? {
@@ -218,22 +258,44 @@ impl Scripts {
 
     /// The machine, if there is one and no script runs.
     pub(super) fn idle_machine(&mut self) -> Option<&mut Machine> {
-        self.machine.as_mut()
+        self.machine.as_deref_mut()
     }
 
-    /// Whether a request runs a script or function that states that it does not write.
-    pub fn declares_no_writes(&self, command: &str, arguments: &[&[u8]]) -> bool {
-        let Some(what) = arguments.get(1) else { return false };
+    /// Flags that the script or function of a request states; `None`: it states none, or is not known.
+    fn flags(&self, command: &str, arguments: &[&[u8]]) -> Option<Flags> {
+        let what = arguments.get(1)?;
         let machine = self.machine.as_ref();
-        let flags = match command {
+        match command {
             "eval" | "eval_ro" => Machine::flags_of(what).ok().flatten(),
             "evalsha" | "evalsha_ro" => {
                 Digest::parse(what).and_then(|digest| machine.and_then(|machine| machine.script_flags(&digest)).flatten())
             }
             "fcall" | "fcall_ro" => machine.and_then(|machine| machine.function(what)).map(|(_, function)| function.flags),
             _ => None,
-        };
-        command.ends_with("_ro") || flags.is_some_and(|flags| flags.has(Flags::NO_WRITES))
+        }
+    }
+
+    /// Whether a request runs a script or function that states that it does not write.
+    pub fn declares_no_writes(&self, command: &str, arguments: &[&[u8]]) -> bool {
+        command.ends_with("_ro") || self.flags(command, arguments).is_some_and(|flags| flags.has(Flags::NO_WRITES))
+    }
+
+    /// Whether a request runs a script or function that may write by what it states; `None`: it states nothing, or is none.
+    pub(super) fn may_write(&self, unit: &units::Unit, arguments: &[&[u8]]) -> Option<bool> {
+        let flags = unit.runs_scripts().then(|| self.flags(unit.command.name, arguments)).flatten();
+        flags.map(|flags| !flags.has(Flags::NO_WRITES))
+    }
+
+    /// Whether a request runs a script or function that states that it takes old data; `None`: it states nothing, or is none.
+    pub(super) fn takes_stale(&self, unit: &units::Unit, arguments: &[&[u8]]) -> Option<bool> {
+        let flags = unit.runs_scripts().then(|| self.flags(unit.command.name, arguments)).flatten();
+        flags.map(|flags| flags.has(Flags::ALLOW_STALE))
+    }
+
+    /// Whether a request runs a script or function that may add data by what it states.
+    pub(super) fn may_add(&self, command: &str, arguments: &[&[u8]]) -> bool {
+        let may_add = |flags: Flags| !flags.has(Flags::NO_WRITES) && !flags.has(Flags::ALLOW_OOM);
+        self.flags(command, arguments).is_some_and(may_add)
     }
 }
 
@@ -243,10 +305,14 @@ impl From<sinter_script::Failure> for Failure {
     }
 }
 
-/// A script or function to run.
-pub(super) enum Program<'a> {
-    Script(Digest),
-    Function(&'a [u8]),
+/// The script or function that a command runs. `what`: the command's second argument.
+fn program<'a>(command: &str, what: &'a [u8]) -> Option<Program<'a>> {
+    match command {
+        "eval" | "eval_ro" => Some(Program::Script(Digest::of(what))),
+        "evalsha" | "evalsha_ro" => Digest::parse(what).map(Program::Script),
+        "fcall" | "fcall_ro" => Some(Program::Function(what)),
+        _ => None,
+    }
 }
 
 /// Shows a request that runs a script to monitors, before they see the commands of the script.
@@ -266,15 +332,16 @@ pub(super) fn split<'r, 'a>(request: &'r [&'a [u8]], wrong: Failure) -> Result<S
     rest.split_at_checked(number).ok_or(Failure::fixed("ERR Number of keys can't be greater than number of args"))
 }
 
-/// Runs a script or function, and replies. `flags`: the flags that it states, if any.
+/// Runs a script or function, and replies.
 pub(super) fn run(
     context: &mut Context,
     request: &[&[u8]],
     (keys, rest): (&[&[u8]], &[&[u8]]),
     program: &Program,
-    flags: Option<Flags>,
+    Known { flags, is_short }: Known,
     is_read_only: bool,
 ) -> Outcome {
+    check_replica(context, flags)?;
     if flags.is_some_and(|flags| !flags.has(Flags::NO_WRITES)) {
         if let Some(why) = context.server.append.refusal() {
             let text = "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable scripts \
@@ -284,25 +351,36 @@ pub(super) fn run(
         if is_read_only {
             return Err(Failure::fixed("ERR Can not execute a script with write flag using *_ro command."));
         }
+        context.server.check_replicas()?;
+    }
+    let is_full = context.server.excess.refuses;
+    let runs_anyway = flags.is_some_and(|flags| flags.has(Flags::ALLOW_OOM));
+    if is_full && !runs_anyway && flags.is_some_and(|flags| !flags.has(Flags::NO_WRITES)) {
+        return Err(FULL_FOR_SCRIPT);
     }
     let is_read_only = is_read_only || flags.is_some_and(|flags| flags.has(Flags::NO_WRITES));
     let is_eval = matches!(program, Program::Script(_));
     let Context { keyspace, server, session, late, reply } = context;
     let mut machine = server.scripts.machine.take().ok_or(NESTED)?;
-    let begun = server.last_ended();
-    server.scripts.running = Some(Running { is_eval, is_read_only, begun, ..Running::default() });
+    let (begun, is_among_others) = (server.last_ended(), !keyspace.is_committed());
+    let adds_nothing = is_full && !runs_anyway;
+    server.scripts.running = Some(Running { is_eval, is_read_only, is_among_others, begun, adds_nothing, ..Running::default() });
     let client = match reply.protocol() {
         resp::Protocol::Resp2 => Protocol::Resp2,
         resp::Protocol::Resp3 => Protocol::Resp3,
     };
-    let of_script = Session::of_script(session);
-    let mut host = ScriptHost { keyspace, server, session: of_script, late: &mut **late, program, request };
+    let mut of_script = server.scripts.session.take().unwrap_or_default();
+    of_script.begin_script(session);
+    let mut host = ScriptHost { keyspace, server, session: &mut of_script, late: &mut **late, program, request, is_short };
     let result = match program {
         Program::Script(digest) => machine.eval(digest, keys, rest, &mut host, client, reply.buffer()),
         Program::Function(name) => machine.call(name, keys, rest, &mut host, client, reply.buffer()),
     };
-    session.reads += host.session.reads;
+    session.reads += of_script.reads;
     server.scripts.machine = Some(machine);
+    if !server.scripts.admits_all {
+        server.scripts.session = Some(of_script);
+    }
     if server.scripts.running.take().is_some_and(|running| running.is_dropped) {
         return Err(Failure::Keyspace(keyspace::Error::Engine(sinterdb::Error::Closed("the script was dropped".into()))));
     }
@@ -310,6 +388,21 @@ pub(super) fn run(
         Some(result) => result.map_err(Failure::from),
         None => Err(Failure::fixed("ERR Function not found")),
     }
+}
+
+/// Checks whether a replica may run a script that states these flags, if it states any.
+fn check_replica(context: &Context, flags: Option<Flags>) -> Outcome {
+    const STALE: Failure = Failure::fixed(
+        "MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set on the script.",
+    );
+    let Some(flags) = flags else { return context.server.check_stale(false) };
+    if context.server.is_stale() && !flags.has(Flags::ALLOW_STALE) {
+        return Err(STALE);
+    }
+    if !flags.has(Flags::NO_WRITES) && context.server.is_read_only(context.session) {
+        return Err(Failure::fixed("READONLY Can not run script with write flag on readonly replica"));
+    }
+    Ok(())
 }
 
 /// Loads a library into the server's machine; returns its name.
@@ -352,10 +445,13 @@ fn processor_seconds() -> f64 {
 struct ScriptHost<'a> {
     keyspace: &'a mut Keyspace,
     server: &'a mut Server,
-    session: Session,
+    session: &'a mut Session,
     late: &'a mut dyn Late,
     program: &'a Program<'a>,
     request: &'a [&'a [u8]],
+    /// Whether the script's latest runs were short: Lua's own time then counts for the command that comes next, which saves a reading of
+    /// the clock.
+    is_short: bool,
 }
 
 impl ScriptHost<'_> {
@@ -373,7 +469,7 @@ impl ScriptHost<'_> {
         if unit.flags & NOSCRIPT != 0 && !self.server.scripts.admits_all {
             return Err(Failure::fixed("ERR This Redis command is not allowed from script"));
         }
-        self.server.allow(self.keyspace, &self.session, request).map_err(|refused| {
+        self.server.allow(self.keyspace, self.session, request).map_err(|refused| {
             Failure::fixed(match refused {
                 Refused::Command => "ERR The user executing the script can't run this command or subcommand",
                 Refused::Key(_) => {
@@ -382,6 +478,7 @@ impl ScriptHost<'_> {
                 Refused::Channel(_) => "ERR The user executing the script can't publish to the channel mentioned in the command",
             })
         })?;
+        let (is_stale, is_read_only) = (self.server.is_stale(), self.server.is_read_only(self.session));
         let Some(running) = &mut self.server.scripts.running else { return Err(NOT_BUSY) };
         if running.is_read_only && (unit.flags & (WRITE | MAY_REPLICATE) != 0 || unit.name == "pfcount") {
             return Err(Failure::fixed("ERR Write commands are not allowed from read-only scripts."));
@@ -389,11 +486,18 @@ impl ScriptHost<'_> {
         if running.is_dropped {
             return Err(Failure::fixed("ERR the data could not be read"));
         }
-        if unit.flags & WRITE != 0 {
-            running.has_written = true;
-            return check_append_log(self.server);
+        if is_stale && unit.flags & STALE == 0 {
+            return Err(Failure::fixed("ERR Can not execute the command on a stale replica"));
         }
-        Ok(())
+        if unit.flags & WRITE != 0 && is_read_only {
+            return Err(READ_ONLY);
+        }
+        let is_refused = running.adds_nothing && !running.has_written && unit.flags & DENYOOM != 0;
+        if unit.flags & WRITE != 0 {
+            running.has_written |= !is_refused;
+            check_writes(self.server)?;
+        }
+        if is_refused { Err(FULL) } else { Ok(()) }
     }
 
     /// Inserts long strings, which replies to clients read later, into a reply to the script.
@@ -444,9 +548,11 @@ impl Host for ScriptHost<'_> {
             }
         };
         self.server.statistics.commands += 1;
-        self.server.start_stopwatch();
+        if !self.is_short {
+            self.server.start_stopwatch();
+        }
         let writer = Writer::new(reply, self.session.protocol);
-        let (keyspace, server, session, late) = (&mut *self.keyspace, &mut *self.server, &mut self.session, &mut *self.late);
+        let (keyspace, server, session, late) = (&mut *self.keyspace, &mut *self.server, &mut *self.session, &mut *self.late);
         let mut context = Context { keyspace, server, session, late, reply: writer };
         let mut ended = call(&mut context, number, arguments);
         if let Err(failure) = blocking::refuse(&mut context) {
@@ -470,11 +576,11 @@ impl Host for ScriptHost<'_> {
     }
 
     fn set_replication(&mut self, targets: u8) {
-        self.session.is_unlogged = targets & 1 == 0;
+        self.session.kept_from = feed::ALL & !targets;
     }
 
     fn interrupt(&mut self) -> Verdict {
-        let (limit, now) = (self.server.configuration.late_ms, self.server.monotonic_ns());
+        let (limit, now) = (self.server.configuration.late_ms, self.server.start_stopwatch());
         let Some(running) = &self.server.scripts.running else { return Verdict::Kill };
         let ms = now.saturating_sub(running.begun) / 1_000_000;
         if running.late.is_none() {
@@ -484,6 +590,7 @@ impl Host for ScriptHost<'_> {
             self.note_late(ms);
         }
         self.late.serve(self.keyspace, self.server);
+        self.server.start_stopwatch();
         self.server.scripts.running.as_ref().map_or(Verdict::Kill, Running::verdict)
     }
 

@@ -1,11 +1,11 @@
 //! Scripts: `EVAL` and its relatives, and `SCRIPT`.
 
 use super::arguments::is;
-use super::scripting::{self, Program};
+use super::scripting;
 use super::subcommand::{Sub, dispatch, help};
 use super::table::{MAY_REPLICATE, MOVABLE, NO_MANDATORY_KEYS, NOSCRIPT, READ, Run, SKIP_MONITOR, STALE};
 use super::{Command, Context, Failure, Group, NOT_INTEGER, Outcome};
-use sinter_script::Digest;
+use sinter_script::{Digest, Program};
 
 const NO_SCRIPT: Failure = Failure::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
@@ -40,17 +40,17 @@ fn eval(context: &mut Context, arguments: &[&[u8]], is_read_only: bool) -> Outco
     scripting::announce(context, arguments);
     let split = scripting::split(arguments, NOT_INTEGER)?;
     let machine = context.server.scripts.machine(context.keyspace)?;
-    let digest = machine.load_script(arguments[1])?;
-    let flags = machine.script_flags(&digest).flatten();
-    scripting::run(context, arguments, split, &Program::Script(digest), flags, is_read_only)
+    let program = Program::Script(machine.load_script(arguments[1])?);
+    let known = machine.known(&program).ok_or(NO_SCRIPT)?;
+    scripting::run(context, arguments, split, &program, known, is_read_only)
 }
 
 fn eval_digest(context: &mut Context, arguments: &[&[u8]], is_read_only: bool) -> Outcome {
     scripting::announce(context, arguments);
-    let digest = Digest::parse(arguments[1]).ok_or(NO_SCRIPT)?;
+    let program = Program::Script(Digest::parse(arguments[1]).ok_or(NO_SCRIPT)?);
     let split = scripting::split(arguments, NOT_INTEGER)?;
-    let flags = context.server.scripts.machine(context.keyspace)?.script_flags(&digest).ok_or(NO_SCRIPT)?;
-    scripting::run(context, arguments, split, &Program::Script(digest), flags, is_read_only)
+    let known = context.server.scripts.machine(context.keyspace)?.known(&program).ok_or(NO_SCRIPT)?;
+    scripting::run(context, arguments, split, &program, known, is_read_only)
 }
 
 const SCRIPT: &[Sub] = &[

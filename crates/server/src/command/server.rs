@@ -13,8 +13,10 @@ use super::tracking::Tracking;
 use super::usage::{Stopwatch, Usage};
 use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
 use crate::append::AppendLog;
+use crate::feed::Feed;
 use crate::keyspace::DATABASES;
 use crate::log::{Level, Log};
+use crate::replication::{Replication, Upstream};
 use crate::system;
 use crate::tls::Tls;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +63,8 @@ pub struct Statistics {
     pub expired: u64,
     /// Fields of hashes that expired.
     pub expired_fields: u64,
+    /// Keys that were evicted.
+    pub evicted: u64,
     /// Keys found by reading commands.
     pub hits: u64,
     /// Keys not found by reading commands.
@@ -69,6 +73,8 @@ pub struct Statistics {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// Bytes given to replicas.
+    pub bytes_to_replicas: u64,
     /// Rates of some of these counts.
     pub rates: Rates,
 }
@@ -92,14 +98,24 @@ pub struct Server {
     pub pause: Pause,
     /// Counts since the start.
     pub statistics: Statistics,
+    /// Data beyond `maxdata`.
+    pub excess: super::Excess,
     /// State of `SAVE` and `BGSAVE`.
     pub saving: super::Saving,
     /// Values on their way to other servers.
     pub transfers: super::Transfers,
     /// Scripts and functions.
     pub scripts: super::Scripts,
+    /// Effects of requests, for the AOF and for replicas.
+    pub feed: Feed,
     /// The AOF, if there is one.
     pub append: AppendLog,
+    /// The replication stream.
+    pub replication: Replication,
+    /// The link to the primary, if the server is a replica.
+    pub upstream: Upstream,
+    /// Replicas of this server.
+    pub replicas: super::Replicas,
     /// When the server started, unix milliseconds.
     pub started: u64,
     /// 40 hexadecimal digits that differ from start to start.
@@ -116,8 +132,12 @@ pub struct Server {
     pub log: Log,
     /// The process manager that was detected.
     pub supervised: Supervised,
-    /// The server was told to end, and ends after this event-loop iteration.
+    /// The server was told to end, and ends after this event-loop iteration, or when replicas have everything.
     pub is_ending: bool,
+    /// The server does not wait for replicas when it ends.
+    pub ends_now: bool,
+    /// Until when the server waits for replicas before it ends, unix milliseconds, and the offset that they have to acknowledge.
+    pub ends_at: Option<(u64, u64)>,
     /// Records of commands: usage, slow log, latency.
     pub records: Records,
 }
@@ -201,7 +221,11 @@ impl Server {
     /// The class of a client, and its limit for unread output.
     pub fn output_limit(&self, id: u64) -> (Class, OutputLimit) {
         let listens = self.hub.is_listening(id) || self.hub.is_monitor(id);
-        let class = if listens { Class::PubSub } else { Class::Normal };
+        let class = match () {
+            () if self.replicas.has(id) => Class::Replica,
+            () if listens => Class::PubSub,
+            () => Class::Normal,
+        };
         (class, self.configuration.output_limits.of(class))
     }
 
@@ -214,7 +238,7 @@ impl Server {
         }
         let (asked, used) = (self.configuration.memory, self.configuration.budget());
         if asked > 0 && self.records.told.insert("maxmemory") {
-            let why = "data beyond the memory go to disk, and nothing is evicted";
+            let why = "data beyond the memory go to disk; maxdata limits the data";
             self.event(Level::Notice, "maxmemory_bounds_caches", &[("maxmemory", &asked), ("used", &used), ("why", &why)]);
         }
     }
@@ -229,9 +253,9 @@ impl Server {
         self.records.stopwatch.now()
     }
 
-    /// Starts the time of the next command now, rather than at the end of the previous one.
-    pub fn start_stopwatch(&mut self) {
-        self.records.stopwatch.start();
+    /// Starts the time of the next command now, rather than at the end of the previous one; returns the time, nanoseconds.
+    pub fn start_stopwatch(&mut self) -> u64 {
+        self.records.stopwatch.start()
     }
 
     /// End of the last command, nanoseconds, without reading the clock again.
@@ -272,6 +296,7 @@ impl Server {
         self.clients.remove(&id);
         self.hub.leave(id);
         self.tracking.leave(id);
+        self.replicas.remove(id);
     }
 
     /// Marks a client to be closed. Until then it takes part in nothing.

@@ -3,11 +3,11 @@
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
 use super::steps::{self, Steps};
-use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, NO_AUTH, NO_MULTI, READ, WRITE};
+use super::table::{ADMIN, ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, STALE, WRITE};
 use super::units::Unit;
 use super::{
-    Alone, Context, Failure, Group, Late, Server, clients, effects, events, slowlog, strings, tracking, units, unknown_subcommand,
-    wrong_arity,
+    Alone, Context, Failure, Group, Late, Outcome, Scripts, Server, clients, effects, events, evicting, replication, slowlog, strings,
+    tracking, units, unknown_subcommand, wrong_arity,
 };
 use crate::keyspace::{self, Keyspace, StringReader, Upload};
 use crate::persist::LongDump;
@@ -79,7 +79,8 @@ pub struct Session {
     pub last_subcommand: &'static str,
     pub(super) replies: Replies,
     pub(super) multi: Option<Multi>,
-    pub(super) closes: bool,
+    /// The connection is closed after the reply.
+    pub closes: bool,
     /// Whether the client subscribes to anything.
     pub(super) listens: bool,
     /// Whether the client is exempt from being closed when connections take too much memory (`CLIENT NO-EVICT`).
@@ -94,8 +95,16 @@ pub struct Session {
     pub(super) is_in_exec: bool,
     /// Whether the session is that of a script.
     pub(super) is_script: bool,
-    /// Whether effects are kept out of the AOF (`redis.set_repl`).
-    pub(super) is_unlogged: bool,
+    /// Whether the session is that of this replica's primary, or of a script of it.
+    pub is_primary: bool,
+    /// Whether the requests are those of a log, which were run before.
+    pub repeats_log: bool,
+    /// Whether the client is a replica: it gets the stream, and no replies.
+    pub is_replica: bool,
+    /// Offset of the replication stream behind the client's last effects.
+    pub(super) written: u64,
+    /// Readers that effects are kept from: bits of `redis.set_repl`.
+    pub(super) kept_from: u8,
     /// The wait that the command that has just run asks for.
     pub(super) asks: Option<Wait>,
     /// The blocked request.
@@ -155,8 +164,8 @@ pub enum Ended {
     Closes,
     /// The engine failed: drop the event-loop iteration.
     EngineFailed,
-    /// The request may run a script, whose writes are committed alone, and was not run: the caller commits earlier writes, and runs it
-    /// then.
+    /// The request runs a script that may take long, and was not run: the caller commits earlier writes, whose replies can leave then, and
+    /// runs it again.
     CommitsFirst,
 }
 
@@ -166,26 +175,33 @@ impl Session {
         Session { id, user: DEFAULT, is_authenticated: server.users.is_open(), ..Session::default() }
     }
 
-    /// The session of a script that a client runs.
-    pub(super) fn of_script(caller: &Session) -> Self {
-        Session {
-            id: caller.id,
-            user: caller.user,
-            db: caller.db,
-            is_authenticated: true,
-            is_in_exec: true,
-            is_script: true,
-            caching: caller.caching,
-            ..Session::default()
-        }
+    /// Makes a new session, or the one of an earlier script, that of a script which a client runs. Commands that change other fields are
+    /// not for scripts.
+    pub(super) fn begin_script(&mut self, caller: &Session) {
+        (self.id, self.user, self.db, self.caching) = (caller.id, caller.user, caller.db, caller.caching);
+        (self.is_authenticated, self.is_in_exec, self.is_script) = (true, true, true);
+        (self.is_primary, self.leaves_no_trace) = (caller.is_primary, caller.leaves_no_trace);
+        (self.kept_from, self.reads) = (0, 0);
+        self.later.clear();
     }
 
-    /// Whether a request of the client may run a script now.
-    fn would_run_script(&self, unit: &Unit) -> bool {
-        match &self.multi {
-            None => unit.runs_scripts(),
-            Some(multi) => unit.command.name == "exec" && multi.commands.iter().any(|queued| units::get(queued.number).runs_scripts()),
-        }
+    /// Whether a request of the client runs a script that may take long, or makes the server a primary or a replica: everything before it
+    /// is committed first.
+    fn begins_anew(&self, scripts: &Scripts, unit: &Unit, arguments: &[&[u8]]) -> bool {
+        let begins_anew = |unit: &Unit, what: Option<&[u8]>| {
+            let name = unit.command.name;
+            unit.runs_scripts() && scripts.may_take_long(name, what.unwrap_or_default())
+                || ["failover", "psync", "replicaof", "slaveof"].contains(&name)
+        };
+        let Some(multi) = &self.multi else { return begins_anew(unit, arguments.get(1).copied()) };
+        let queued = |queued: &Queued| begins_anew(units::get(queued.number), queued.arguments.get(1).map(Vec::as_slice));
+        unit.command.name == "exec" && multi.commands.iter().any(queued)
+    }
+
+    /// Whether a command, or a command of the transaction that it ends, has a property.
+    fn has(&self, unit: &Unit, property: fn(&Unit) -> bool) -> bool {
+        let has = |queued: &Queued| property(units::get(queued.number));
+        property(unit) || unit.command.name == "exec" && self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(has))
     }
 
     /// Whether a transaction is open.
@@ -208,13 +224,14 @@ impl Session {
 
     /// Whether the client is exempt from being closed when connections take too much memory.
     pub fn stays(&self) -> bool {
-        self.stays
+        self.stays || self.is_primary || self.is_replica
     }
 
     /// Whether the value of `length` bytes that a client has begun to send may be stored in the keyspace while it is received: `arguments`
-    /// are those before it. Monitors need whole requests, and the AOF whole values that are too short for steps.
+    /// are those before it. Monitors need whole requests, and readers of effects whole values that are too short for steps.
     pub fn takes_value(&self, server: &Server, arguments: &[&[u8]], length: usize) -> bool {
-        let is_shown = server.hub.has_monitors() || server.append.exists() && length as u64 <= steps::AT_ONCE;
+        let is_noted = server.append.exists() || server.feed.is_on();
+        let is_shown = server.hub.has_monitors() || is_noted && length as u64 <= steps::AT_ONCE;
         let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_shown);
         let found = name.and_then(|name| server.configuration.renames.find(name));
         found.is_some_and(|(_, command)| strings::takes_value(command, arguments.len(), length))
@@ -228,6 +245,11 @@ impl Session {
     /// Ends the effect of `CLIENT CACHING` after the reply to a request or transaction.
     pub(super) fn end_caching(&mut self) {
         self.caching &= self.is_in_transaction() || self.is_waiting() || self.is_in_steps();
+    }
+
+    /// Whether an open transaction would write.
+    fn has_queued_writes(&self) -> bool {
+        self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| units::get(queued.number).flags & WRITE != 0))
     }
 
     /// Makes `EXEC` of an open transaction fail.
@@ -269,6 +291,9 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     if !unit.takes(request.arguments.len()) {
         return Err(wrong_arity(unit.name.as_bytes()));
     }
+    if session.is_primary {
+        return check_primary(unit);
+    }
     if !session.is_authenticated && !unit.command.has(NO_AUTH) && !server.users.is_open() {
         return Err(Failure::fixed("NOAUTH Authentication required."));
     }
@@ -276,11 +301,23 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
         return Err(Failure::fixed("ERR Command not allowed inside a transaction"));
     }
     server.allow(keyspace, session, request).map_err(|refused| refused.failure(unit))?;
-    if unit.flags & WRITE != 0 {
-        check_append_log(server)?;
+    evicting::check(keyspace, server, session, request)?;
+    if unit.flags & WRITE != 0 || unit.name == "exec" && session.has_queued_writes() {
+        check_writes(server)?;
+    }
+    if session.is_replica && unit.flags & (READ | WRITE | MAY_REPLICATE) != 0 {
+        return Err(Failure::fixed("ERR Replica can't interact with the keyspace"));
+    }
+    if server.is_replica() {
+        let writes = server.scripts.may_write(unit, request.arguments);
+        server.check_replica(session, writes.unwrap_or_else(|| session.has(unit, |unit| unit.flags & WRITE != 0)))?;
     }
     if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
         return Err(not_with_messages(unit));
+    }
+    if server.is_replica() {
+        let serves = server.scripts.takes_stale(unit, request.arguments);
+        server.check_stale(serves.unwrap_or_else(|| !session.has(unit, |unit| unit.flags & STALE == 0)))?;
     }
     if unit.flags & ALLOW_BUSY == 0 && server.scripts.is_busy() {
         return Err(server.scripts.busy());
@@ -288,10 +325,18 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     Ok(())
 }
 
-/// Fails if the AOF cannot take writes.
-pub(super) fn check_append_log(server: &Server) -> Result<(), Failure> {
+/// Checks a request of the primary, which may do everything that belongs into a stream of changes.
+fn check_primary(unit: &Unit) -> Outcome {
+    let is_for_admins = unit.command.is_for_admins() || unit.flags & ADMIN != 0 && unit.flags & WRITE == 0;
+    let is_foreign = is_for_admins && unit.command.name != "replconf";
+    if is_foreign { Err(Failure::fixed("ERR this command is none of a replication stream")) } else { Ok(()) }
+}
+
+/// Fails if the AOF cannot take writes, or if too few replicas would get them.
+pub(super) fn check_writes(server: &Server) -> Result<(), Failure> {
     let refused = |why: &str| Failure::new(format!("MISCONF Errors writing to the AOF file: {why}"));
-    server.append.refusal().map_or(Ok(()), |why| Err(refused(why)))
+    server.append.refusal().map_or(Ok(()), |why| Err(refused(why)))?;
+    server.check_replicas()
 }
 
 /// Replies with an error to a request that is not run.
@@ -348,7 +393,9 @@ pub fn execute_in(
                 reject(server, session, Some(number), &Failure::new(text), out)
             }
             Err(failure) => reject(server, session, Some(number), &failure, out),
-            Ok(()) if session.would_run_script(unit) && late.commits_first() && !keyspace.is_committed() => {
+            Ok(())
+                if has_uncommitted(keyspace, server) && late.commits_first() && session.begins_anew(&server.scripts, unit, arguments) =>
+            {
                 server.statistics.commands -= 1;
                 return Ended::CommitsFirst;
             }
@@ -371,8 +418,7 @@ pub fn execute_in(
         },
     };
     if session.asks.is_some() {
-        let is_silent = session.replies != Replies::On;
-        blocking::begin(keyspace, session, is_silent);
+        begin_to_wait(keyspace, session);
     }
     // As in Redis, other subcommands of `CLIENT` do not end the effect either.
     if session.caching && name != "client" {
@@ -391,6 +437,21 @@ pub fn execute_in(
     ended
 }
 
+/// Makes a client wait, except a primary: nothing that one sends waits.
+fn begin_to_wait(keyspace: &mut Keyspace, session: &mut Session) {
+    if session.is_primary {
+        session.asks = None;
+    } else {
+        let is_silent = session.replies != Replies::On;
+        blocking::begin(keyspace, session, is_silent);
+    }
+}
+
+/// Whether the event-loop iteration has anything that is not committed.
+fn has_uncommitted(keyspace: &Keyspace, server: &Server) -> bool {
+    !keyspace.is_committed() || server.feed.unfed() > 0
+}
+
 /// Runs a command. An error replaces its partial reply.
 pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) -> Ended {
     let begun = context.server.records.stopwatch.begun();
@@ -399,10 +460,13 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let reads = context.session.reads;
     let mut ended = Ended::Open;
     let unit = units::get(number);
+    let leaves_no_trace = context.session.leaves_no_trace && unit.name != "touch";
+    context.keyspace.begin_command(!leaves_no_trace && !unit.command.has(KEEPS_USE));
     let notifies = context.server.configuration.events.is_on();
     if notifies {
         context.keyspace.note_changes();
     }
+    context.keyspace.treat_passed(context.server.passed(context.session, unit, context.keyspace.now()));
     let mut result = (unit.command.run)(context, arguments);
     if matches!(result, Err(Failure::InSteps)) {
         result = steps::begun(context, number, arguments, start);
@@ -415,12 +479,13 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
             return Ended::Open;
         }
     }
-    if context.server.append.is_on() {
-        let noted = effects::note(context, unit.command, arguments, result.is_err());
+    if context.server.feed.is_on() {
+        let noted = effects::note(context, unit, arguments, result.is_err());
         result = result.and(noted);
         // While a script runs, no request ends in the log, also none of another client: the writes belong to the request of the script.
         if !context.session.is_in_exec && !context.server.scripts.is_running() {
-            context.server.append.end_request();
+            context.server.feed.end_request();
+            context.session.written = replication::offset(context.keyspace) + context.server.feed.unfed();
         }
     }
     if context.server.tracking.is_on() {
@@ -473,6 +538,9 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     let now = context.keyspace.now();
     server.took("commit", now, others);
     let unit = units::get(number);
+    if unit.runs_scripts() {
+        server.scripts.took(unit.command.name, arguments.get(1).copied().unwrap_or_default(), ns);
+    }
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);

@@ -168,12 +168,12 @@ fn spop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if !picked.is_empty() {
         context.keyspace.finish(&edit);
     }
-    if context.server.append.is_on() {
+    if context.server.feed.is_on() {
         // The log gets the members, as replaying a random choice would pick others.
         for some in picked.chunks(MANY) {
             let members = some.iter().map(|(member, _)| member.as_slice());
             let words: Vec<&[u8]> = [&b"SREM"[..], arguments[1]].into_iter().chain(members).collect();
-            context.server.append.put(context.session.db, &words);
+            context.server.feed.put(context.session.db, &words);
         }
     }
     match most {

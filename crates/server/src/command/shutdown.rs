@@ -1,8 +1,10 @@
-//! `SHUTDOWN`: the event-loop iteration ends, then the clients are closed, and then the database.
+//! `SHUTDOWN`: the event-loop iteration ends, replicas get everything, then the clients are closed, and then the database.
 
 use super::arguments::is;
+use super::blocking::{Wait, kept};
+use super::clients::Pause;
 use super::table::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NOSCRIPT, STALE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, replication};
 use crate::log::Level;
 
 /// The commands of this file.
@@ -10,8 +12,8 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "shutdown"
     .flags(ADMIN | LOADING | NOSCRIPT | NO_MULTI | STALE | ALLOW_BUSY)
     .says("End the server", "O(1)")];
 
-/// All data is in the log and there are no replicas to wait for: `SAVE`, `NOSAVE`, `NOW` and `FORCE` change nothing, and there is never a
-/// shutdown in progress that `ABORT` could stop. A late script ends with `NOSAVE` only, and without its writes.
+/// All data is in the log: `SAVE`, `NOSAVE` and `FORCE` change nothing. A late script ends with `NOSAVE` only, and without its writes.
+/// While replicas lack something, the client waits, and the request is run again now and then.
 fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let has = |word: &str| arguments[1..].iter().any(|given| is(given, word));
     let known = ["nosave", "save", "now", "force", "abort"];
@@ -21,7 +23,14 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(SYNTAX);
     }
     if has("abort") {
-        return Err(Failure::fixed("ERR No shutdown in progress."));
+        context.server.ends_at.take().ok_or(Failure::fixed("ERR No shutdown in progress."))?;
+        context.server.is_ending = false;
+        context.server.pause = Pause::default();
+        context.reply.ok();
+        return Ok(());
+    }
+    if context.session.is_resumed && !context.server.is_ending {
+        return Err(Failure::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     if context.server.scripts.is_busy() {
         if !has("nosave") {
@@ -29,9 +38,18 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         context.server.scripts.drop_running();
     }
-    context.server.event(Level::Notice, "shutdown_requested", &[("client", &context.session.id)]);
+    if !context.session.is_resumed {
+        context.server.event(Level::Notice, "shutdown_requested", &[("client", &context.session.id)]);
+    }
     context.server.is_ending = true;
-    // The closing connection is the reply.
-    context.session.closes = true;
+    context.server.ends_now |= has("now") || context.server.configuration.replication.shutdown_seconds == 0;
+    let end = replication::offset(context.keyspace) + context.server.feed.unfed();
+    if context.server.ends_now || context.server.replicas.that_lack(end) == 0 {
+        // The closing connection is the reply.
+        context.session.closes = true;
+        return Ok(());
+    }
+    let request = kept(arguments);
+    context.session.block(Wait { keys: Vec::new(), holding: None, timeout_ms: 0, request, on_timeout: |_, _| Ok(()) });
     Ok(())
 }

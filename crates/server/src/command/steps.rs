@@ -13,11 +13,11 @@
 //! Transactions, and sessions without a network, do all work at once.
 
 use super::acl::Request;
-use super::session::{Replies, call, check_append_log, refused};
+use super::session::{Replies, call, check_writes, refused};
 use super::table::WRITE;
-use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_expired, units};
-use crate::append::{AppendLog, PARTS};
+use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_ended, units};
 use crate::bits::{self, Operation};
+use crate::feed::Feed;
 use crate::keyspace::{self, DATABASES, Keyspace, StringReader, Trace, Upload};
 use crate::rdb::crc64;
 use crate::resp::Writer;
@@ -80,11 +80,6 @@ pub(super) struct Steps {
     pub spent: u64,
 }
 
-/// The reserved key whose value in the AOF is the part of a session's string so far.
-fn parts_key(session: u64) -> Vec<u8> {
-    [PARTS, session.to_string().as_bytes()].concat()
-}
-
 /// Clips a range of bits to a part of the string that begins at byte `at`; the positions count from there.
 pub(super) fn inside(at: u64, part: &[u8], (from, to): (u64, u64)) -> (u64, u64) {
     let bits = part.len() as u64 * 8;
@@ -93,7 +88,7 @@ pub(super) fn inside(at: u64, part: &[u8], (from, to): (u64, u64)) -> (u64, u64)
 
 impl Task {
     /// Runs a step for a session and a database; true: the task is done.
-    fn step(&mut self, keyspace: &mut Keyspace, append: &mut AppendLog, (db, session): (usize, u64)) -> keyspace::Result<bool> {
+    fn step(&mut self, keyspace: &mut Keyspace, feed: &mut Feed, (db, session): (usize, u64)) -> keyspace::Result<bool> {
         let mut part = Vec::with_capacity(STEP);
         match self {
             Task::Join { sources, to, crc } => {
@@ -138,17 +133,16 @@ impl Task {
                 Ok(found.is_some() || reader.left() == 0)
             }
             Task::Log { reader, epoch, is_first } => {
-                if append.epoch() != *epoch {
+                if feed.epoch() != *epoch {
                     // A new epoch of the AOF has begun, so the parts written are useless. The request is run again, and begins anew.
                     return Ok(true);
                 }
-                if !append.begin_parts(session) {
-                    return Ok(false);
-                }
+                let key = feed.begin_parts(session).then(|| feed.parts_key(session)).flatten();
+                let Some(key) = key else { return Ok(false) };
                 reader.read(STEP, &mut part)?;
                 let name: &[u8] = if std::mem::take(is_first) { b"SET" } else { b"APPEND" };
-                append.put(db, &[name, &parts_key(session), &part]);
-                append.end_request();
+                feed.put(db, &[name, &key, &part]);
+                feed.end_request();
                 Ok(reader.left() == 0)
             }
         }
@@ -244,13 +238,14 @@ impl Context<'_> {
         let built = self.session.steps.as_ref().and_then(|steps| steps.built.as_ref()).map(|(upload, _)| upload);
         let Some(upload) = built.or(self.session.uploaded.as_ref()) else { return Ok(false) };
         let is_built = built.is_some();
-        let epoch = self.server.append.epoch();
+        let epoch = self.server.feed.epoch();
         let logged = self.session.steps.as_ref().and_then(|steps| steps.logged);
-        if is_noted && self.server.append.is_on() && logged != Some(epoch) {
+        if is_noted && self.server.feed.is_on() && logged != Some(epoch) {
             let reader = self.keyspace.upload_reader(upload, 0, u64::MAX)?;
-            if std::mem::replace(&mut self.session.steps.get_or_insert_default().has_parts, true) {
+            let had_parts = std::mem::replace(&mut self.session.steps.get_or_insert_default().has_parts, true);
+            if let Some(parts) = self.server.feed.parts_key(self.session.id).filter(|_| had_parts) {
                 // The parts may belong to another database.
-                (0..DATABASES).for_each(|db| self.server.append.put(db, &[b"DEL", &parts_key(self.session.id)]));
+                (0..DATABASES).for_each(|db| self.server.feed.put(db, &[b"DEL", &parts]));
             }
             return Err(self.begin(Task::Log { reader, epoch, is_first: true }, &[]));
         }
@@ -275,10 +270,11 @@ pub(super) fn note_parts(context: &mut Context, changes: &[Trace]) -> Result<Opt
     for change in changes {
         let Trace::Key(db, key) = change else { continue };
         let Some(head) = context.keyspace.peek(*db, key)?.map(|(head, _)| head).filter(|head| head.has_id(id)) else { continue };
-        let append = &mut context.server.append;
-        append.put(*db, &[b"RENAME", &parts_key(context.session.id), key]);
+        let feed = &mut context.server.feed;
+        let Some(parts) = feed.parts_key(context.session.id) else { continue };
+        feed.put(*db, &[b"RENAME", &parts, key]);
         if let Some(deadline) = head.deadline {
-            append.put(*db, &[b"PEXPIREAT", key, deadline.to_string().as_bytes()]);
+            feed.put(*db, &[b"PEXPIREAT", key, deadline.to_string().as_bytes()]);
         }
         if let Some(steps) = &mut context.session.steps {
             steps.has_parts = false;
@@ -293,9 +289,9 @@ pub(super) fn begun(context: &mut Context, number: usize, arguments: &[&[u8]], s
     context.reply.truncate(start);
     context.session.later.retain(|(place, _)| *place < start);
     let unit = units::get(number);
-    let noted = if context.server.append.is_on() { effects::note(context, unit.command, arguments, true) } else { Ok(()) };
-    context.server.append.end_request();
-    tell_expired(context.keyspace, context.server);
+    let noted = if context.server.feed.is_on() { effects::note(context, unit, arguments, true) } else { Ok(()) };
+    context.server.feed.end_request();
+    tell_ended(context.keyspace, context.server);
     if context.server.hub.has_monitors() {
         clients::tell(context, unit, arguments);
     }
@@ -323,7 +319,7 @@ pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session,
     let mut failed = None;
     for _ in 0..STEPS / STEP {
         let Some(task) = &mut steps.task else { break };
-        match task.step(keyspace, &mut server.append, place) {
+        match task.step(keyspace, &mut server.feed, place) {
             Ok(false) => {}
             Ok(true) => match steps.task.take().map(Task::done) {
                 Some(Done::String(upload, crc)) => steps.built = Some((upload, crc)),
@@ -369,7 +365,9 @@ fn run_again(
         None => server.allow(keyspace, session, &about).map_err(|refused| refused.failure(about.unit)),
     };
     let writes = about.unit.flags & WRITE != 0;
-    let allowed = allowed.and_then(|()| if writes { check_append_log(server) } else { Ok(()) });
+    let allowed = allowed.and_then(|()| if writes { check_writes(server) } else { Ok(()) });
+    // The server can have become a replica since.
+    let allowed = allowed.and_then(|()| server.check_replica(session, writes));
     let mut context = Context { keyspace, server, session, late: &mut Alone, reply };
     let ended = match allowed {
         Ok(()) => call(&mut context, number, &arguments),
@@ -399,9 +397,9 @@ pub fn end(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session) 
     let (of_task, built) = (steps.task.and_then(Task::upload), steps.built.map(|(upload, _)| upload));
     of_task.iter().chain(&built).for_each(|unused| keyspace.drop_upload(unused));
     keyspace.unwatch(session.watcher());
-    server.append.end_parts(session.id);
-    if steps.has_parts {
-        server.append.put(session.db, &[b"DEL", &parts_key(session.id)]);
-        server.append.end_request();
+    if let Some(parts) = server.feed.parts_key(session.id).filter(|_| steps.has_parts) {
+        server.feed.put(session.db, &[b"DEL", &parts]);
+        server.feed.end_request();
     }
+    server.feed.end_parts(session.id);
 }

@@ -4,7 +4,7 @@ use super::arguments::{Rest, integer, is};
 use super::hashes::size;
 use super::streams_references::{self, References};
 use super::table::{DENYOOM, FAST, READ, Run, WRITE};
-use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, wrong_arity};
+use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, Session, wrong_arity};
 use crate::keyspace::{Blocks, Change, Edit, EntryId, Head, Keep, Keyspace, Kind, encode_fields, fields};
 use crate::number::parse_integer;
 use crate::resp::Writer;
@@ -191,12 +191,14 @@ impl Trim {
         Ok(true)
     }
 
-    /// Checks that the options go together. `must`: a strategy is required.
-    fn check(&self, must: bool) -> Outcome {
+    /// Checks that the options go together. `must`: a strategy is required. A primary, or a log, may have what is left of `~` and `LIMIT`
+    /// in a request that Redis made exact: `= bound LIMIT number`.
+    fn check(&self, session: &Session, must: bool) -> Outcome {
+        let is_exact = !self.is_rough && !session.is_primary && !session.repeats_log;
         let text = match (self.keep, self.limit) {
             (None, Some(limit)) if limit > 0 => "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
             (None, _) if must => "ERR syntax error, XTRIM must be called with a trimming strategy",
-            (_, Some(_)) if !self.is_rough => "ERR syntax error, LIMIT cannot be used without the special ~ option",
+            (_, Some(_)) if is_exact => "ERR syntax error, LIMIT cannot be used without the special ~ option",
             _ => return Ok(()),
         };
         Err(Failure::fixed(text))
@@ -273,7 +275,7 @@ fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         break;
     }
-    trim.check(false)?;
+    trim.check(context.session, false)?;
     let pairs = &arguments[arguments.len() - rest.len()..];
     let id = id.filter(|_| pairs.len() >= 2 && pairs.len().is_multiple_of(2)).ok_or_else(|| wrong_arity(b"xadd"))?;
     if matches!(id, NewId::Given(EntryId::MIN)) {
@@ -304,7 +306,7 @@ fn xadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 /// Logs an added entry for the AOF, and the entries trimmed with it: ids, or a number of entries at the start.
 fn log_added(context: &mut Context, (key, id): (&[u8], EntryId), pairs: &[&[u8]], (count, trimmed, gone): (u64, u64, &[EntryId])) {
-    if !context.server.append.is_on() {
+    if !context.server.feed.is_on() {
         return;
     }
     let (id, count) = (id.to_string(), count.to_string());
@@ -314,7 +316,7 @@ fn log_added(context: &mut Context, (key, id): (&[u8], EntryId), pairs: &[&[u8]]
     }
     words.push(id.as_bytes());
     words.extend(pairs);
-    context.server.append.put(context.session.db, &words);
+    context.server.feed.put(context.session.db, &words);
     streams_references::log_removed(context, key, gone);
 }
 
@@ -326,15 +328,15 @@ fn xtrim(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             return Err(SYNTAX);
         }
     }
-    trim.check(true)?;
+    trim.check(context.session, true)?;
     let key = arguments[1];
     let mut edit = context.keyspace.edit(context.session.db, key, Kind::Stream)?;
     let (removed, gone) = if edit.existed() { trim.run(context, &mut edit, key)? } else { (0, Vec::new()) };
     if !gone.is_empty() {
         streams_references::log_removed(context, key, &gone);
-    } else if removed > 0 && trim.references == Some(References::Obey) && context.server.append.is_on() {
+    } else if removed > 0 && trim.references == Some(References::Obey) && context.server.feed.is_on() {
         let count = edit.head.count.to_string();
-        context.server.append.put(context.session.db, &[b"XTRIM", key, b"MAXLEN", b"=", count.as_bytes()]);
+        context.server.feed.put(context.session.db, &[b"XTRIM", key, b"MAXLEN", b"=", count.as_bytes()]);
     }
     reply_removed(context, &edit, removed)
 }

@@ -164,13 +164,13 @@ fn free_ids(keyspace: &Keyspace, head: &Head, groups: &Groups, (looked_at, most)
 
 /// Logs the removal of entries for the AOF.
 pub(super) fn log_removed(context: &mut Context, key: &[u8], ids: &[EntryId]) {
-    if !context.server.append.is_on() {
+    if !context.server.feed.is_on() {
         return;
     }
     for some in ids.chunks(MANY) {
         let texts: Vec<String> = some.iter().map(ToString::to_string).collect();
         let words: Vec<&[u8]> = [&b"XDEL"[..], key].into_iter().chain(texts.iter().map(String::as_bytes)).collect();
-        context.server.append.put(context.session.db, &words);
+        context.server.feed.put(context.session.db, &words);
     }
 }
 

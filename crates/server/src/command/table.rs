@@ -1,15 +1,16 @@
 //! Commands as data: what clients may ask about them, and what the server checks before it runs one.
 
 use super::{Context, Outcome, keyspecs, units};
-use super::{about, absent, acl, config, latency, memory, shutdown, slowlog};
+use super::{about, absent, acl, config, latency, memory, replicaof, shutdown, slowlog};
 use super::{bitmaps, conditional, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
 use super::{
     connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
 };
-use super::{dumps, functions, migrate, saving, scripts};
+use super::{dumps, functions, migrate, replication, saving, scripts};
 use super::{streams, streams_groups, streams_info, streams_read, streams_references};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::LazyLock;
 
 /// Group of commands, by type of data or by subject.
@@ -135,6 +136,9 @@ pub(super) const SKIP_MONITOR: u32 = 1 << 23;
 pub(super) const NO_MANDATORY_KEYS: u32 = 1 << 24;
 /// Flag of commands that are allowed while a late script runs.
 pub(super) const ALLOW_BUSY: u32 = 1 << 25;
+
+/// Flag of commands that do not count as uses of their keys.
+pub(super) const KEEPS_USE: u32 = 1 << 26;
 
 /// Names of the flags, as `COMMAND` shows them.
 const FLAG_NAMES: &[(u32, &str)] = &[
@@ -299,6 +303,7 @@ pub const TABLE: &[&[Command]] = &[
     transactions::COMMANDS,
     about::COMMANDS,
     absent::COMMANDS,
+    replicaof::COMMANDS,
     acl::COMMANDS,
     config::COMMANDS,
     latency::COMMANDS,
@@ -311,19 +316,62 @@ pub const TABLE: &[&[Command]] = &[
     durability::COMMANDS,
     dumps::COMMANDS,
     migrate::COMMANDS,
+    replication::COMMANDS,
     saving::COMMANDS,
     scripts::COMMANDS,
     functions::COMMANDS,
 ];
 
-/// Commands by name, each with its number in [`units`].
-static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Command)>> = LazyLock::new(|| {
-    let commands = units::all().iter().enumerate().filter(|(_, unit)| unit.parent.is_none());
-    commands.map(|(number, unit)| (unit.command.name.as_bytes(), (number, unit.command))).collect()
-});
-
 /// Length of the longest name, bytes: longer ones are not looked up.
 const NAME_MAX: usize = 32;
+
+/// A name of at most [`NAME_MAX`] bytes in lower case, with zeros behind, and its length.
+#[derive(PartialEq, Eq)]
+struct Name([u64; NAME_MAX / 8], usize);
+
+impl Name {
+    fn of(name: &[u8]) -> Option<Name> {
+        let mut lower = [0u8; NAME_MAX];
+        lower.get_mut(..name.len())?.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        let mut words = [0; NAME_MAX / 8];
+        words.iter_mut().zip(lower.as_chunks::<8>().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
+        Some(Name(words, name.len()))
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.0.iter().fold(0, |mixed: u64, word| mixed.rotate_left(23) ^ word));
+    }
+}
+
+/// Hasher for names of commands. The table's keys are constants, so that no client can make them collide.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+}
+
+/// Commands by name, each with its number in [`units`].
+type ByName = HashMap<Name, (usize, &'static Command), BuildHasherDefault<NameHasher>>;
+
+static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
+    let commands = units::all().iter().enumerate().filter(|(_, unit)| unit.parent.is_none());
+    commands.filter_map(|(number, unit)| Some((Name::of(unit.command.name.as_bytes())?, (number, unit.command)))).collect()
+});
 
 /// Finds a command by name, in capitals or not.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
@@ -332,11 +380,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
 
 /// Like [`find`], with the command's number in [`units`].
 pub(super) fn find_numbered(name: &[u8]) -> Option<(usize, &'static Command)> {
-    let mut lower = [0u8; NAME_MAX];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    BY_NAME.get(&*lower).copied()
+    BY_NAME.get(&Name::of(name)?).copied()
 }
 
 #[cfg(test)]

@@ -5,8 +5,12 @@ mod edges;
 mod fields;
 mod hot;
 mod newer;
+mod replica;
+mod replication;
+mod sizes;
 mod steps;
 mod streams;
+mod uses;
 
 use super::{Client, Ended, Server, Session, execute, units};
 use crate::keyspace::Keyspace;

@@ -3,8 +3,8 @@
 use super::acl::{Refused, Request};
 use super::blocking;
 use super::session::{self, Multi, Queued, call};
-use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, LOADING, NOSCRIPT, Run, STALE, WRITE};
-use super::{Command, Context, Ended, Failure, Group, Outcome, units};
+use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, LOADING, NOSCRIPT, Run, STALE};
+use super::{Command, Context, Ended, Failure, Group, Outcome};
 
 const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Transactions, name, arity, run).flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE | ALLOW_BUSY)
@@ -24,6 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Forget all watched keys", "O(n), n being the number of keys"),
     transaction("watch", -2, watch)
         .keys(1, -1, 1)
+        .flags(FAST | IMMEDIATE | LOADING | NOSCRIPT | STALE | ALLOW_BUSY | KEEPS_USE)
         .since("2.2.0")
         .says("Run the next transaction only if these keys do not change", "O(n), n being the number of keys"),
 ];
@@ -74,9 +75,6 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
     if is_disturbed {
         context.reply.null_array();
         return Ok(());
-    }
-    if multi.commands.iter().any(|queued| units::get(queued.number).flags & WRITE != 0) {
-        session::check_append_log(context.server)?;
     }
     context.reply.array(multi.commands.len());
     context.session.is_in_exec = true;

@@ -3,6 +3,7 @@
 //! Redis counts, describes and permits subcommands like commands of their own (`config|get`). The table of commands names them; their
 //! properties are in this file.
 
+use super::effects::{Form, form_of};
 use super::keyspecs::{self, KeySpec};
 use super::table::{
     ADMIN, ALLOW_BUSY, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, LOADING, NOSCRIPT, PUBSUB, READ, SKIP_MONITOR, STALE, TABLE, WRITE,
@@ -284,6 +285,8 @@ pub(super) struct Unit {
     pub subcommands: std::ops::Range<usize>,
     /// Number of the subcommand's command; `None`: the unit is a command.
     pub parent: Option<usize>,
+    /// Form in which effects are noted, if not by the flags.
+    pub form: Option<Form>,
 }
 
 impl Unit {
@@ -328,7 +331,7 @@ fn categories(name: &str, group: Group, flags: u32) -> u32 {
 fn unit(command: &'static Command, name: String, (arity, flags, since): (i32, u32, &'static str)) -> Unit {
     let categories = categories(&name, command.group, flags);
     let specs = keyspecs::of(&name);
-    Unit { name, command, arity, flags, since, categories, specs, subcommands: 0..0, parent: None }
+    Unit { name, command, arity, flags, since, categories, specs, subcommands: 0..0, parent: None, form: form_of(command.name) }
 }
 
 /// Adds a command and its subcommands. A command with subcommands has flags of its own only if it can be called without any.

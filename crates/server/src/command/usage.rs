@@ -169,9 +169,10 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts anew, when no command ran just before.
-    pub fn start(&mut self) {
+    /// Starts anew, when no command ran just before; returns the time.
+    pub fn start(&mut self) -> u64 {
         self.last = self.now();
+        self.last
     }
 
     /// Uses another clock than the system's.

@@ -17,6 +17,8 @@ pub enum Change {
     Removed,
     /// The key was removed because its deadline had passed.
     Expired,
+    /// The key was removed because all data took too many bytes.
+    Evicted,
     /// Fields of a hash were removed because their deadlines had passed.
     FieldsExpired,
     /// The key, a hash, was removed because the deadlines of all its fields had passed.

@@ -184,7 +184,7 @@ impl Keyspace {
 
     /// The collection at a key whose deadline has not passed; for a string, only the head that [`Keyspace::find`] gives.
     pub fn find_collection(&mut self, db: usize, key: &[u8]) -> Result<Option<Collection>> {
-        Ok(self.find(db, key)?.map(|head| self.found(&head)))
+        self.find(db, key)?.map(|head| self.shown(&head)).transpose()
     }
 
     /// [`Keyspace::find_collection`] of a key that must hold this type.
@@ -192,7 +192,7 @@ impl Keyspace {
     /// # Errors
     /// `WrongType` if the key holds another type.
     pub fn collection(&mut self, db: usize, key: &[u8], kind: Kind) -> Result<Option<Collection>> {
-        Ok(self.find_kind(db, key, kind)?.map(|head| self.found(&head)))
+        self.find_kind(db, key, kind)?.map(|head| self.shown(&head)).transpose()
     }
 
     /// The collection whose entry was read last.
@@ -295,7 +295,7 @@ impl Keyspace {
                 Kind::List => self.push(edit, Side::Right, element.name)?,
                 Kind::SortedSet => self.set_order(edit, element.name, layout::score_of(element.score()), None),
                 _ => {
-                    self.set_member(edit, element.name, element.value, true);
+                    self.set_member(edit, element.name, element.value, None);
                     if element.deadline > 0 {
                         self.move_field_deadline(id, element.name, 0, element.deadline);
                     }

@@ -9,8 +9,9 @@
 //!
 //! In forms 0 and 2, a collection's body is its id and its number of elements, as varints; a list adds the index of its first item, and a
 //! stream, which is always of form 0, the fields of [`StreamHead`], as varints. Form 3 is form 2 of a hash some of whose fields have
-//! deadlines: the varints of [`FieldDeadlines`] follow. A string in pieces has a type of its own here: its body is the id of its pieces and
-//! its length, as varints.
+//! deadlines: the varints of [`FieldDeadlines`] follow. Forms 4, 6 and 7 are forms 0, 2 and 3 with the bytes of the elements as a varint
+//! behind their number; the forms without are of earlier versions. A string in pieces has a type of its own here: its body is the id of its
+//! pieces and its length, as varints.
 
 use super::entry_id::EntryId;
 use super::error::{Error, Result};
@@ -31,6 +32,8 @@ pub(super) const LIST_MIDDLE: u64 = 1 << 63;
 
 /// Form of a hash whose fields are engine keys of their own and have deadlines.
 const WITH_DEADLINES: u8 = 3;
+/// Flag in the form of a collection whose entry has the bytes of its elements.
+const SIZED: u8 = 4;
 /// Flag of an inline hash whose fields have deadlines.
 const HAS_DEADLINES: u64 = 1;
 
@@ -170,6 +173,9 @@ pub struct Head {
     pub(super) deltas: u64,
     /// Number of elements of a collection, length of a string that lies in pieces, else 0.
     pub count: u64,
+    /// Bytes of the value: length of a string, encoded elements of an inline collection, names and values of other elements (`sizes`).
+    /// `None`: unknown, as an earlier version has written the collection.
+    pub(super) size: Option<u64>,
     /// Index of a list's first item.
     pub(super) first: u64,
     /// Properties of a stream.
@@ -186,7 +192,7 @@ impl Head {
     /// A collection without elements, of the plain form.
     pub(super) fn collection(kind: Kind, id: u64) -> Self {
         let (stream, fields) = (StreamHead::default(), FieldDeadlines::default());
-        Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, first: LIST_MIDDLE, stream, fields }
+        Head { kind, form: Form::Plain, deadline: None, id, deltas: 0, count: 0, size: Some(0), first: LIST_MIDDLE, stream, fields }
     }
 
     /// Whether the elements lie in the entry.
@@ -202,6 +208,28 @@ impl Head {
     /// Whether `id` is the id of its elements or pieces.
     pub fn has_id(&self, id: u64) -> bool {
         self.id == id
+    }
+
+    /// The head with the size of the value, of which `body` is a string or the elements of an inline collection.
+    pub(super) fn with_body(self, body: &[u8]) -> Self {
+        let size = match () {
+            () if self.is_in_pieces() => Some(self.count),
+            () if self.id == 0 => Some(body.len() as u64),
+            () => self.size,
+        };
+        Head { size, ..self }
+    }
+
+    /// Changes the size after elements of so many bytes were added, and elements of so many bytes were removed.
+    pub(super) fn resize(&mut self, added: usize, removed: usize) {
+        if let Some(size) = &mut self.size {
+            *size = size.saturating_add(added as u64).saturating_sub(removed as u64);
+        }
+    }
+
+    /// Whether the entry has the bytes of the elements.
+    fn is_sized(&self) -> bool {
+        self.size.is_some() && self.kind != Kind::String && !self.is_inline()
     }
 
     /// Whether the collection has lost its last element and so is to be removed: a stream stays, with its last id and its groups.
@@ -237,7 +265,8 @@ impl Head {
             Form::Elements if self.has_field_deadlines() => (self.kind as u8, WITH_DEADLINES),
             Form::Elements => (self.kind as u8, 2),
         };
-        out.push(kind | (form * FORM) | if self.deadline.is_some() { DEADLINE } else { 0 });
+        let sized = if self.is_sized() { SIZED } else { 0 };
+        out.push(kind | ((form | sized) * FORM) | if self.deadline.is_some() { DEADLINE } else { 0 });
         if let Some(deadline) = self.deadline {
             out.extend_from_slice(&deadline.to_le_bytes());
         }
@@ -254,6 +283,7 @@ impl Head {
         } else {
             put_varint(out, self.id);
             put_varint(out, self.count);
+            self.size.filter(|_| self.is_sized()).into_iter().for_each(|size| put_varint(out, size));
             if form == WITH_DEADLINES {
                 self.fields.put(out);
             }
@@ -275,7 +305,7 @@ impl Head {
         let mut from = Decoder::new(entry);
         let byte = from.u8()?;
         let bits = byte & (FORM - 1);
-        let number = (byte & !DEADLINE) / FORM;
+        let (number, is_sized) = (((byte & !DEADLINE) / FORM) & !SIZED, byte & (SIZED * FORM) != 0);
         let form = match number {
             0 => Form::Plain,
             1 if bits == INTEGERS => Form::Integers,
@@ -289,12 +319,13 @@ impl Head {
             INTEGERS if form == Form::Integers => Kind::Set,
             bits => Kind::from_bits(bits)?,
         };
-        if form != Form::Plain && matches!(kind, Kind::String | Kind::Stream) {
+        let is_string = kind == Kind::String;
+        if form != Form::Plain && (is_string || kind == Kind::Stream) || is_sized && (is_string || number == 1) {
             return None;
         }
         let deadline = if byte & DEADLINE == 0 { None } else { Some(from.u64()?) };
         if bits == Kind::String as u8 {
-            return Some(Ok((Head::string(deadline), entry.len() - from.rest().len())));
+            return Some(Ok((Head::string(deadline).with_body(from.rest()), entry.len() - from.rest().len())));
         }
         let mut head = Head { form, deadline, ..Head::collection(kind, 0) };
         if head.is_inline() {
@@ -308,10 +339,11 @@ impl Head {
                 head.fields = FieldDeadlines::read(&mut from, head.count)?;
             }
             // An element takes a byte at least.
-            return (head.count <= from.rest().len() as u64).then(|| Ok((head, entry.len() - from.rest().len())));
+            return (head.count <= from.rest().len() as u64).then(|| Ok((head.with_body(from.rest()), entry.len() - from.rest().len())));
         }
         (head.id, head.count) = (from.varint()?, from.varint()?);
-        if kind == Kind::String && (head.id == 0 || head.count > LONGEST_STORED) {
+        head.size = if is_sized { Some(from.varint()?) } else { None };
+        if is_string && (head.id == 0 || head.count > LONGEST_STORED) {
             return None;
         }
         if number == WITH_DEADLINES {
@@ -324,7 +356,7 @@ impl Head {
         if kind == Kind::Stream {
             head.stream = StreamHead::decode(&mut from)?;
         }
-        from.is_empty().then_some(Ok((head, entry.len())))
+        from.is_empty().then_some(Ok((head.with_body(b""), entry.len())))
     }
 }
 
@@ -336,12 +368,12 @@ mod tests {
     fn golden_bytes() {
         assert_eq!(Head::string(None).encode(b"ab"), b"\0ab");
         assert_eq!(Head::string(Some(0x0102)).encode(b""), b"\x80\x02\x01\0\0\0\0\0\0");
-        let set = Head { count: 3, ..Head::collection(Kind::Set, 300) };
+        let set = Head { count: 3, size: None, ..Head::collection(Kind::Set, 300) };
         assert_eq!(set.encode(b"ignored"), b"\x02\xac\x02\x03");
-        let list = Head { count: 1, first: 5, deadline: Some(1), ..Head::collection(Kind::List, 1) };
+        let list = Head { count: 1, first: 5, size: None, deadline: Some(1), ..Head::collection(Kind::List, 1) };
         assert_eq!(list.encode(b""), b"\x81\x01\0\0\0\0\0\0\0\x01\x01\x05");
         let head = StreamHead { first: EntryId::new(1, 0), last: EntryId::new(300, 2), max_deleted: EntryId::new(3, 4), added: 9 };
-        let stream = Head { count: 2, stream: head, ..Head::collection(Kind::Stream, 1) };
+        let stream = Head { count: 2, size: None, stream: head, ..Head::collection(Kind::Stream, 1) };
         let pieces = Head { id: 300, count: 4097, ..Head::string(None) };
         assert_eq!(pieces.encode(b"ignored"), b"\x06\xac\x02\x81\x20");
         let inline = Head { form: Form::Inline, count: 2, deltas: 300, deadline: Some(1), ..Head::collection(Kind::Hash, 0) };
@@ -351,15 +383,22 @@ mod tests {
         assert_eq!(Head { form: Form::Elements, ..set }.encode(b""), b"\x22\xac\x02\x03");
         let fields = FieldDeadlines { count: 1, first: 300 };
         assert_eq!(Head { fields, ..inline }.encode(b"x"), b"\x94\x01\0\0\0\0\0\0\0\x01\xac\x02\x02\x01\xac\x02x");
-        let hash = Head { form: Form::Elements, count: 3, fields, ..Head::collection(Kind::Hash, 7) };
+        let hash = Head { form: Form::Elements, count: 3, size: None, fields, ..Head::collection(Kind::Hash, 7) };
         assert_eq!(hash.encode(b""), b"\x34\x07\x03\x01\xac\x02");
         assert_eq!(stream.encode(b""), b"\x05\x01\x02\x01\0\xac\x02\x02\x03\x04\x09");
+        // With the bytes of the elements.
+        let sized = |head: Head| Head { size: Some(300), ..head }.encode(b"");
+        assert_eq!(sized(set), b"\x42\xac\x02\x03\xac\x02");
+        assert_eq!(sized(Head { form: Form::Elements, ..list }), b"\xe1\x01\0\0\0\0\0\0\0\x01\x01\xac\x02\x05");
+        assert_eq!(sized(hash), b"\x74\x07\x03\xac\x02\x01\xac\x02");
+        assert_eq!(sized(stream), b"\x45\x01\x02\xac\x02\x01\0\xac\x02\x02\x03\x04\x09");
     }
 
     #[test]
     fn entries_read_back_and_damage_is_noticed() {
         let heads = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream].map(|kind| Head {
             count: 7,
+            size: Some(7),
             deadline: Some(9),
             ..Head::collection(kind, 1 << 40)
         });
@@ -370,18 +409,21 @@ mod tests {
                 assert!(Head::decode(&bytes[..end]).is_err(), "{head:?} cut at {end}");
             }
             assert!(Head::decode(&[&bytes[..], b"\0"].concat()).is_err());
+            let earlier = Head { size: None, ..head };
+            let known = if head.kind == Kind::String { head } else { earlier };
+            assert_eq!(Head::decode(&earlier.encode(b"")).unwrap().0, known);
         }
         for head in [(Kind::Hash, Form::Inline), (Kind::Set, Form::Integers)] {
             let head = Head { form: head.1, count: 2, deltas: 5, deadline: Some(9), ..Head::collection(head.0, 0) };
             let bytes = head.encode(b"abc");
-            assert_eq!(Head::decode(&bytes).unwrap(), (head, bytes.len() - 3));
+            assert_eq!(Head::decode(&bytes).unwrap(), (head.with_body(b"abc"), bytes.len() - 3));
         }
         for (form, id) in [(Form::Inline, 0), (Form::Elements, 9)] {
             let good = FieldDeadlines { count: 2, first: 1 << 41 };
             let head = Head { form, count: 2, fields: good, ..Head::collection(Kind::Hash, id) };
             let body = &b"abc"[..if id == 0 { 3 } else { 0 }];
             let bytes = head.encode(body);
-            assert_eq!(Head::decode(&bytes).unwrap(), (head, bytes.len() - body.len()));
+            assert_eq!(Head::decode(&bytes).unwrap(), (head.with_body(body), bytes.len() - body.len()));
             for end in 0..bytes.len() - body.len() {
                 assert!(Head::decode(&bytes[..end]).is_err(), "{head:?} cut at {end}");
             }
@@ -391,10 +433,13 @@ mod tests {
             }
         }
         let bytes = Head::string(Some(4)).encode(b"value");
-        assert_eq!(Head::decode(&bytes).unwrap(), (Head::string(Some(4)), 9));
-        // An unknown type or form, a string or a stream of another form, an inline collection with fewer bytes than elements.
+        assert_eq!(Head::decode(&bytes).unwrap(), (Head::string(Some(4)).with_body(b"value"), 9));
+        // An unknown type or form, a string or a stream of another form, an inline collection with fewer bytes than elements, and an inline
+        // collection or a string with the bytes of its elements.
         for wrong in
             [&b""[..], b"\x0f", b"\x32\x01\x01", b"\x10x", b"\x15\0\0\0", b"\x80\0\0\0", b"\x07\x01\x01", b"\x12\0\0\x02x", b"\x42\x01\x01"]
+                .into_iter()
+                .chain([&b"\x52\0\0\x01\0"[..], b"\x46\x01\x01\x01", b"\x40x", b"\x65\x01\x01\x01"])
         {
             assert!(Head::decode(wrong).is_err(), "{wrong:?}");
         }

@@ -16,7 +16,7 @@ use super::error::{Error, Result};
 use super::layout::{self, Bounds, Room};
 use super::trace::Trace;
 use super::turn::Direction;
-use super::{CHUNK, Keyspace};
+use super::{CHUNK, Keyspace, Passed};
 use std::ops::ControlFlow;
 
 /// The latest deadline that a field may have: as in Redis, 46 bits of milliseconds, in the year 4199.
@@ -78,14 +78,38 @@ impl Due {
 }
 
 /// A range without the part before an engine key, if the key is in it.
-fn cut((from, to): Bounds, place: &[u8]) -> Bounds {
+pub(super) fn cut((from, to): Bounds, place: &[u8]) -> Bounds {
     if from.as_slice() < place && place < to.as_slice() { (place.to_vec(), to) } else { (from, to) }
 }
 
 impl Keyspace {
     /// Whether a hash has due fields, i.e. fields whose deadline has passed.
     pub(super) fn has_due_fields(&self, head: &Head) -> bool {
-        head.fields.count > 0 && head.fields.first < self.now && !self.keeps_ended
+        head.fields.count > 0 && head.fields.first < self.now && self.passed() != Passed::Kept
+    }
+
+    /// Whether readers of a hash have to pass over due fields, which nobody removes.
+    pub(super) fn hides_fields(&self, head: &Head) -> bool {
+        self.passed() == Passed::Hidden && self.has_due_fields(head)
+    }
+
+    /// Whether a field of a hash that is not inline has to be passed over: its deadline has passed, and nobody removes it.
+    pub(super) fn is_hidden(&self, head: &Collection, field: &[u8]) -> Result<bool> {
+        Ok(self.hides_fields(head) && (1..self.now).contains(&self.deadline_of(head, field)?))
+    }
+
+    /// The collection whose entry was read last, without the due fields of an inline hash if nobody removes them. Those of a larger hash
+    /// are passed over when it is read, and counted.
+    pub(super) fn shown(&self, head: &Head) -> Result<Collection> {
+        let mut found = self.found(head);
+        if self.hides_fields(head)
+            && let Some(inline) = &mut found.inline
+        {
+            let due = inline.remove_due(self.now, usize::MAX)?.len() as u64;
+            found.count = found.count.saturating_sub(due);
+            found.fields.count = found.fields.count.saturating_sub(due);
+        }
+        Ok(found)
     }
 
     /// Number of hashes in a database with deadlines of fields.
@@ -230,7 +254,7 @@ impl Keyspace {
     pub(super) fn expire_fields(&mut self, db: usize, key: &[u8], old: &Head, most: usize) -> Result<usize> {
         let mut edit = Edit { db, key, old: Some(*old), head: self.found(old) };
         let mut names = Vec::new();
-        let count = if self.are_all_due(&edit.head)? {
+        let count = if edit.head.inline.is_none() && self.are_all_due(&edit.head)? {
             edit.head.count = 0;
             self.expired.fields += old.count;
             1
@@ -254,10 +278,17 @@ impl Keyspace {
         Ok(count)
     }
 
-    /// Whether all fields of a hash that is not inline are due.
-    fn are_all_due(&self, head: &Collection) -> Result<bool> {
-        if head.inline.is_some() || head.fields.count < head.count {
+    /// Whether all fields of a hash are due.
+    pub(super) fn are_all_due(&self, head: &Collection) -> Result<bool> {
+        if head.fields.count < head.count {
             return Ok(false);
+        }
+        if let Some(inline) = &head.inline {
+            let (mut elements, mut last) = (inline.elements(), 0);
+            while let Some(element) = elements.next()? {
+                last = element.deadline.max(last);
+            }
+            return Ok(last < self.now);
         }
         let mut last = u64::MAX;
         self.turn.walk(Room::Elements, &layout::all_dues(head.id, head.fields.first), Direction::Backward, &mut |place, _| {
@@ -284,7 +315,8 @@ impl Keyspace {
             for (place, _) in &due {
                 let (deadline, field) = layout::split_due_key(place).ok_or(DAMAGED)?;
                 self.move_field_deadline(edit.head.id, field, deadline, 0);
-                self.delete_member(edit, field);
+                let value = self.member(&edit.head, field)?.map_or(0, |value| value.len());
+                self.delete_member(edit, field, value);
                 // No earlier deadline is left.
                 edit.head.fields.first = deadline;
                 self.due.reach_field(edit.head.id, place);

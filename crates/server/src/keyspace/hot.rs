@@ -22,14 +22,19 @@
 //! **Cached entries equal the engine's**: the committer of a write reports it ([`Hot::wrote`]), and everything is forgotten where the
 //! writes are not known ([`Hot::clear`]). Absence is not cached; filters are as good.
 //!
-//! Layout of an entry: mark of its slot in the index (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives
-//! and was read (1), a byte for alignment; key, value.
+//! Layout of an entry: when its key was used last (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives and
+//! was read, how often its key was used ([`Use`], 1 each); key, value.
 
 mod shard;
+mod uses;
+
+pub use uses::Counting;
+pub(super) use uses::Use;
 
 use super::{entry, layout};
 use shard::{Place, Shard, mark_of, place, unit_of};
 use sinterdb::internal::prefetch;
+use uses::Clock;
 
 /// Bytes of a segment.
 const SEGMENT: usize = 64 << 10;
@@ -61,7 +66,7 @@ const WAS_READ: u8 = 2;
 /// The head of an entry.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    mark: u32,
+    used: Use,
     units: u16,
     key: u16,
     value: u16,
@@ -70,15 +75,16 @@ struct Entry {
 
 impl Entry {
     fn read(at: &[u8]) -> Option<Entry> {
-        let [a, b, c, d, e, f, g, h, i, j, state, _] = *at.first_chunk::<HEAD>()?;
+        let [a, b, c, d, e, f, g, h, i, j, state, frequency] = *at.first_chunk::<HEAD>()?;
         let [units, key, value] = [[e, f], [g, h], [i, j]].map(u16::from_le_bytes);
-        Some(Entry { mark: u32::from_le_bytes([a, b, c, d]), units, key, value, state })
+        let used = Use { time: u32::from_le_bytes([a, b, c, d]), frequency };
+        Some(Entry { used, units, key, value, state })
     }
 
     fn bytes(self) -> [u8; HEAD] {
-        let [a, b, c, d] = self.mark.to_le_bytes();
+        let [a, b, c, d] = self.used.time.to_le_bytes();
         let [[e, f], [g, h], [i, j]] = [self.units, self.key, self.value].map(u16::to_le_bytes);
-        [a, b, c, d, e, f, g, h, i, j, self.state, 0]
+        [a, b, c, d, e, f, g, h, i, j, self.state, self.used.frequency]
     }
 
     fn key(self, at: &[u8]) -> Option<&[u8]> {
@@ -108,26 +114,41 @@ type Spot = (usize, usize);
 pub(super) enum Part {
     /// The whole entry.
     Whole,
-    /// The bytes before a long string: its type and deadline.
-    Start,
+    /// The bytes before a long string of this length: its type and deadline.
+    Start(u64),
 }
 
-/// First byte of a stub, the cached start of an entry that is too long. No entry begins with this byte.
+/// First byte of a stub, the cached start of an entry that is too long, behind the length of its string (8 bytes). No entry begins with
+/// this byte.
 const STUB: u8 = u8::MAX;
+const STUB_HEAD: usize = 1 + size_of::<u64>();
 /// Largest stub, bytes.
-const STUB_MOST: usize = 1 + entry::STRING_START_MOST;
+const STUB_MOST: usize = STUB_HEAD + entry::STRING_START_MOST;
 
 /// Bytes of an entry to cache: the whole entry, or of a long string the start, so that the string is not read when it is replaced, removed,
 /// or asked for its type or deadline.
 fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [u8] {
     let is_long = HEAD + key.len() + value.len() > LARGEST_STRING;
     let Some(start) = is_long.then(|| entry::string_start(value)).flatten() else { return value };
+    let length = (value.len() - start.len()) as u64;
     room[0] = STUB;
-    match room.get_mut(1..=start.len()) {
+    room[1..STUB_HEAD].copy_from_slice(&length.to_le_bytes());
+    match room.get_mut(STUB_HEAD..STUB_HEAD + start.len()) {
         Some(to) => to.copy_from_slice(start),
         None => return value,
     }
-    &room[..=start.len()]
+    &room[..STUB_HEAD + start.len()]
+}
+
+/// The part of an entry that a cached value is, and its bytes.
+fn part(value: &[u8]) -> (Part, &[u8]) {
+    match value.split_first() {
+        Some((&STUB, stub)) => match stub.split_first_chunk() {
+            Some((length, start)) => (Part::Start(u64::from_le_bytes(*length)), start),
+            None => (Part::Start(0), stub),
+        },
+        _ => (Part::Whole, value),
+    }
 }
 
 /// A cache of entries of limited size, by the keys of [`layout::entry_key`].
@@ -154,6 +175,7 @@ pub(super) struct Hot {
     /// Keys missed lately, since the segments are full: a second mark of each key, at the index that its first mark gives.
     missed: Vec<u32>,
     pub counts: HotCounts,
+    pub clock: Clock,
 }
 
 impl Hot {
@@ -204,41 +226,67 @@ impl Hot {
         found.is_some()
     }
 
-    /// Copies the cached value of a key, or its start, to `out`; `None`, and `out` unchanged: it is not cached.
-    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Option<Part> {
+    /// Copies the cached value of a key, or its start, to `out`; `None`, and `out` unchanged: it is not cached. `counts_use`: the key is
+    /// used.
+    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>, counts_use: bool) -> Option<Part> {
+        let mut clock = self.clock;
         if self.len > 0
             && let Some((_, unit)) = self.find(key)
             && let Some(at) = self.at_mut(unit)
             && let Some(entry) = Entry::read(at)
             && let Some(value) = entry.value(at)
         {
-            let (part, value) = if let Some((&STUB, start)) = value.split_first() { (Part::Start, start) } else { (Part::Whole, value) };
+            let (part, value) = part(value);
             out.clear();
             out.extend_from_slice(value);
-            if entry.state != WAS_READ {
-                write(at, Entry { state: WAS_READ, ..entry });
+            let used = if counts_use { entry.used.again(&mut clock) } else { entry.used };
+            if entry.state != WAS_READ || entry.used != used {
+                write(at, Entry { state: WAS_READ, used, ..entry });
             }
             self.counts.hits += 1;
+            self.clock = clock;
             return Some(part);
         }
         self.counts.misses += 1;
         None
     }
 
+    /// Notes the use of a key, if its entry is cached.
+    pub fn use_entry(&mut self, key: &[u8]) {
+        let mut clock = self.clock;
+        if let Some((_, unit)) = self.find(key)
+            && let Some(at) = self.at_mut(unit)
+            && let Some(entry) = Entry::read(at)
+        {
+            let used = entry.used.again(&mut clock);
+            if entry.used != used {
+                write(at, Entry { used, ..entry });
+            }
+            self.clock = clock;
+        }
+    }
+
+    /// Use of a key; [`Use::NEVER`] if its entry is not cached.
+    pub fn use_of(&self, key: &[u8]) -> Use {
+        let found = self.find(key).and_then(|(_, unit)| self.at(unit)).and_then(Entry::read);
+        found.map_or(Use::NEVER, |entry| entry.used)
+    }
+
     /// Notes a miss: the entry is cached if there is free space, or else from its second miss on.
-    pub fn missed(&mut self, key: &[u8], value: &[u8]) {
+    pub fn missed(&mut self, key: &[u8], value: &[u8], counts_use: bool) {
         let Some((mark, other)) = layout::marks(key) else { return };
+        let used = if counts_use { Use::NEVER.again(&mut self.clock) } else { Use::NEVER };
         let mut room = [0; STUB_MOST];
         let value = kept(key, value, &mut room);
         if self.has_room() {
-            return self.insert(mark, key, value);
+            return self.insert((mark, used), key, value);
         }
         if self.missed.is_empty() {
             self.missed = vec![0; self.shard_most << self.bits];
         }
         let home = ((u64::from(mark) * self.missed.len() as u64) >> 32) as usize;
         match self.missed.get_mut(home) {
-            Some(before) if *before == other => self.insert(mark, key, value),
+            Some(before) if *before == other => self.insert((mark, used), key, value),
             Some(before) => *before = other,
             None => {}
         }
@@ -270,7 +318,8 @@ impl Hot {
                 && let Some(value) = value
                 && let Some((mark, _)) = layout::marks(key)
             {
-                self.insert(mark, key, value);
+                let used = Use::NEVER.again(&mut self.clock);
+                self.insert((mark, used), key, value);
             }
             return;
         };
@@ -288,8 +337,10 @@ impl Hot {
         }
         write(at, Entry { state: DEAD, ..entry });
         self.unlink(spot);
-        if let Some(value) = value {
-            self.insert(entry.mark, key, value);
+        if let Some(value) = value
+            && let Some((mark, _)) = layout::marks(key)
+        {
+            self.insert((mark, entry.used), key, value);
         }
     }
 
@@ -303,7 +354,7 @@ impl Hot {
 
     /// Forgets everything, and changes the limit.
     pub fn begin_anew(&mut self, capacity: u64) {
-        *self = Hot { counts: self.counts, ..Hot::new(capacity) };
+        *self = Hot { counts: self.counts, clock: self.clock, ..Hot::new(capacity) };
     }
 
     /// Location of a key's entry in the index, and the unit at which the entry lies.
@@ -346,7 +397,7 @@ impl Hot {
     }
 
     /// Adds an entry that is not cached.
-    fn insert(&mut self, mark: u32, key: &[u8], value: &[u8]) {
+    fn insert(&mut self, (mark, used): (u32, Use), key: &[u8], value: &[u8]) {
         let bytes = HEAD + key.len() + value.len();
         let units = bytes.div_ceil(UNIT);
         let (Ok(key_bytes), Ok(value_bytes), Ok(units)) = (u16::try_from(key.len()), u16::try_from(value.len()), u16::try_from(units))
@@ -358,7 +409,7 @@ impl Hot {
         }
         let unit = self.segment as u32 * SEGMENT_UNITS + (self.end / UNIT) as u32;
         let Some(at) = self.at_mut(unit) else { return };
-        write(at, Entry { mark, units, key: key_bytes, value: value_bytes, state: LIVES });
+        write(at, Entry { used, units, key: key_bytes, value: value_bytes, state: LIVES });
         at[HEAD..HEAD + key.len()].copy_from_slice(key);
         at[HEAD + key.len()..bytes].copy_from_slice(value);
         self.end += usize::from(units) * UNIT;
@@ -413,15 +464,18 @@ impl Hot {
         let (mut from, mut to) = (0, 0);
         while from < self.ends[self.segment] {
             let unit = first + (from / UNIT) as u32;
-            let Some(entry) = self.at(unit).and_then(Entry::read).filter(|entry| entry.units > 0) else { break };
+            let Some(at) = self.at(unit) else { break };
+            let Some(entry) = Entry::read(at).filter(|entry| entry.units > 0) else { break };
             let bytes = usize::from(entry.units) * UNIT;
-            let found = if entry.state == DEAD { None } else { self.search(entry.mark, |other| other == unit) };
-            if let Some((at, _)) = found {
+            let mark = if entry.state == DEAD { None } else { entry.key(at).and_then(layout::marks).map(|(mark, _)| mark) };
+            if let Some(mark) = mark
+                && let Some((at, _)) = self.search(mark, |other| other == unit)
+            {
                 if spares && entry.state == WAS_READ {
                     let segment = &mut self.segments[self.segment];
                     write(&mut segment[from..], Entry { state: LIVES, ..entry });
                     segment.copy_within(from..from + bytes, to);
-                    self.shards[at.0].places[at.1] = place(entry.mark, first + (to / UNIT) as u32);
+                    self.shards[at.0].places[at.1] = place(mark, first + (to / UNIT) as u32);
                     to += bytes;
                 } else {
                     self.unlink(at);
@@ -475,7 +529,7 @@ mod tests {
 
     fn get(hot: &mut Hot, key: &[u8]) -> Option<Vec<u8>> {
         let mut out = b"before".to_vec();
-        let found = hot.get(key, &mut out);
+        let found = hot.get(key, &mut out, true);
         assert!(found.is_some() || out == b"before");
         found.map(|_| out)
     }
@@ -484,7 +538,7 @@ mod tests {
     fn keep(hot: &mut Hot, key: &[u8], value: &[u8]) {
         (0..2).for_each(|_| {
             if hot.find(key).is_none() {
-                hot.missed(key, value);
+                hot.missed(key, value, true);
             }
         });
     }
@@ -494,14 +548,14 @@ mod tests {
         let mut hot = Hot::new(1 << 20);
         let mut n = 1_000_000;
         while hot.has_room() {
-            hot.missed(&key(n), &[0; 300]);
+            hot.missed(&key(n), &[0; 300], true);
             n += 1;
         }
-        hot.missed(&key(1), b"one");
+        hot.missed(&key(1), b"one", true);
         assert_eq!(get(&mut hot, &key(1)), None);
         hot.wrote(&key(1), Some(b"one"));
         assert_eq!(get(&mut hot, &key(1)), None);
-        hot.missed(&key(1), b"one");
+        hot.missed(&key(1), b"one", true);
         assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
         hot.check();
     }
@@ -510,7 +564,7 @@ mod tests {
     fn what_comes_first_is_kept() {
         let mut hot = Hot::new(1 << 20);
         assert_eq!((get(&mut hot, &key(1)), hot.used()), (None, 0));
-        hot.missed(&key(1), b"one");
+        hot.missed(&key(1), b"one", true);
         assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
         assert_eq!((hot.counts, hot.len()), (HotCounts { hits: 1, misses: 1 }, 1));
         // The same name in another database is another key.
@@ -545,6 +599,37 @@ mod tests {
         }
     }
 
+    /// The use of a key stays with its entry wherever it moves, and a look without use changes nothing.
+    #[test]
+    fn uses_are_kept_with_their_entries() {
+        let mut hot = Hot::new(200 << 10);
+        hot.clock.set(50_000);
+        hot.wrote(&key(1), Some(b"1"));
+        let idle = |hot: &Hot, n| hot.use_of(&key(n)).idle_ms(&hot.clock);
+        hot.clock.set(90_000);
+        let (mut out, first) = (Vec::new(), hot.use_of(&key(1)));
+        assert_eq!((hot.get(&key(1), &mut out, false), hot.use_of(&key(1)), idle(&hot, 1)), (Some(Part::Whole), first, Some(40_000)));
+        hot.wrote(&key(1), Some(&[7; 300]));
+        assert_eq!((hot.use_of(&key(1)), idle(&hot, 2)), (first, None));
+        hot.use_entry(&key(1));
+        assert_eq!(idle(&hot, 1), Some(0));
+        hot.clock.set(99_000);
+        (2..5_000).for_each(|n| {
+            let _ = hot.get(&key(1), &mut out, false);
+            for _ in 0..2 {
+                if hot.find(&key(n)).is_none() {
+                    hot.missed(&key(n), &[1; 200], n % 2 == 0);
+                }
+            }
+        });
+        assert_eq!((idle(&hot, 1), idle(&hot, 4_999), idle(&hot, 4_998)), (Some(9_000), None, Some(0)));
+        let long = layout::entry_key(7, layout::Places::START.of(0), b"long");
+        let value = [&b"\0"[..], &[7; 5000]].concat();
+        keep(&mut hot, &long, &value);
+        assert_eq!((hot.get(&long, &mut out, true), out.as_slice()), (Some(Part::Start(5000)), &b"\0"[..]));
+        hot.check();
+    }
+
     /// A cached entry is always the last one written; and memory stays within its bounds.
     #[test]
     fn a_map_agrees() {
@@ -559,7 +644,7 @@ mod tests {
                         let stored: Option<&Vec<u8>> = map.get(&name);
                         match (get(&mut hot, &name), stored) {
                             (Some(value), stored) => assert_eq!(Some(&value), stored, "step {step}"),
-                            (None, Some(value)) => hot.missed(&name, value),
+                            (None, Some(value)) => hot.missed(&name, value, true),
                             (None, None) => {}
                         }
                     }
@@ -607,7 +692,7 @@ mod tests {
             if n % 2 == 0 {
                 hot.wrote(&key(n), Some(&value));
             } else {
-                hot.missed(&key(n), &value);
+                hot.missed(&key(n), &value, true);
             }
             let least = hot.len() as u64 * 80;
             assert!(hot.used() <= least * 2 + (SHARDS * FIRST_PLACES * size_of::<Place>() + SEGMENT) as u64, "{} for {n}", hot.used());
@@ -641,7 +726,7 @@ mod tests {
         assert_eq!(kept, 500);
         // An entry that is missed once displaces nothing.
         let before = hot.len();
-        (100_000..200_000).for_each(|n| hot.missed(&key(n), &value));
+        (100_000..200_000).for_each(|n| hot.missed(&key(n), &value, true));
         assert!(hot.len() <= before + 10, "{} after {before}", hot.len());
         hot.check();
     }

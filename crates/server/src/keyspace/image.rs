@@ -16,6 +16,18 @@ use std::sync::Arc;
 /// elements of an inline collection ([`Collection::found`](super::Collection::found)).
 type VisitKey<'a> = dyn FnMut(&[u8], &Head, &[u8]) -> ControlFlow<()> + 'a;
 
+/// Treatment of keys and fields of hashes whose deadline has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Passed {
+    /// Ended keys and fields do not exist, and whoever finds one removes it.
+    #[default]
+    Removed,
+    /// Ended keys and fields do not exist, and nobody removes them: a replica waits for its primary to do so.
+    Hidden,
+    /// Ended keys and fields exist until somebody removes them by name: commands are repeated that ran when the keys were alive.
+    Kept,
+}
+
 /// Read-only view of everything that a keyspace held at one moment.
 #[derive(Debug)]
 pub struct Image {
@@ -69,9 +81,20 @@ impl Keyspace {
         self.due = Due::default();
     }
 
+    /// Sets the treatment of keys and fields whose deadline has passed, for the commands that follow, unless
+    /// [`Keyspace::keep_ended`] is on.
+    pub fn treat_passed(&mut self, passed: Passed) {
+        self.passed = passed;
+    }
+
+    /// Treatment of keys and fields whose deadline has passed.
+    pub(super) fn passed(&self) -> Passed {
+        if self.keeps_ended { Passed::Kept } else { self.passed }
+    }
+
     /// Whether a key with this deadline would be removed at once.
     pub fn is_over(&self, deadline: u64) -> bool {
-        deadline <= self.now && !self.keeps_ended
+        deadline <= self.now && self.passed() != Passed::Kept
     }
 
     /// Begins a new collection, which replaces the value of the key when the edit is finished.
@@ -85,6 +108,7 @@ impl Keyspace {
     /// Writes the collection as it is so far: it can be committed, and the edit goes on.
     pub fn keep(&mut self, edit: &mut Edit) {
         self.finish(edit);
+        edit.head.size = edit.head.with_body(edit.head.parts().0).size;
         edit.old = Some(*edit.head);
         if let Some(inline) = &mut edit.head.inline {
             inline.was_written();

@@ -6,10 +6,10 @@ use super::delta;
 use super::entry::{Head, Kind, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::hot::Part;
-use super::layout::{self, DATABASES, Room};
+use super::layout::{self, Bounds, DATABASES, Room};
 use super::long::LONG;
 use super::turn::Direction;
-use super::{CHUNK, Keyspace};
+use super::{CHUNK, Keyspace, Passed};
 use std::ops::ControlFlow;
 
 /// Bytes of memory that the buffer of the entry keeps after a string was put together from its pieces.
@@ -29,22 +29,27 @@ impl Keyspace {
             self.note(db, key, Change::Missed);
             return Ok(None);
         };
-        if self.has_ended(&head) {
-            self.delete_elements(&head);
-            self.forget(db, key, &head, Change::Expired);
-            self.expired.keys += 1;
+        let is_hidden = self.passed() == Passed::Hidden;
+        let is_found = if self.has_ended(&head) {
+            if !is_hidden {
+                self.delete_elements(&head);
+                self.forget(db, key, &head, Change::Expired);
+                self.expired.keys += 1;
+            }
+            false
+        } else if !self.has_due_fields(&head) {
+            true
+        } else if is_hidden {
+            !self.are_all_due(&self.found(&head))?
+        } else {
+            self.expire_fields(db, key, &head, usize::MAX)?;
+            self.look_up(db, key)?;
+            self.known.head.is_some()
+        };
+        if !is_found {
             self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
-        }
-        if self.has_due_fields(&head) {
-            self.expire_fields(db, key, &head, usize::MAX)?;
-            self.look_up(db, key)?;
-            if self.known.head.is_none() {
-                self.lookups.misses += 1;
-                self.note(db, key, Change::Missed);
-                return Ok(None);
-            }
         }
         self.lookups.hits += 1;
         Ok(self.known.head)
@@ -75,20 +80,29 @@ impl Keyspace {
     pub(super) fn look_up(&mut self, db: usize, key: &[u8]) -> Result<()> {
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
+        let was_used = self.known.command == self.command;
         if self.known.version == Some(self.turn.version()) && self.known.place == self.place {
+            if self.counts_use && !was_used {
+                self.known.command = self.command;
+                self.turn.use_entry(&self.place);
+            }
             return Ok(());
         }
         self.known.version = None;
         self.known.head = None;
         self.known.part = None;
+        self.known.command = self.command;
         if std::mem::take(&mut self.known.is_joined) {
             // A few bytes written may have become a long string.
             self.entry.clear();
             self.entry.shrink_to(KEPT);
         }
-        if let Some(part) = self.turn.get_entry(&self.place, &mut self.entry, true)? {
+        if let Some(part) = self.turn.get_entry(&self.place, &mut self.entry, true, self.counts_use)? {
             self.known.part = Some(part);
-            let (head, string_at) = Head::decode(&self.entry)?;
+            let (mut head, string_at) = Head::decode(&self.entry)?;
+            if let Part::Start(length) = part {
+                head.size = Some(length);
+            }
             self.string_at = string_at;
             self.known.head = Some(head);
         }
@@ -99,8 +113,8 @@ impl Keyspace {
 
     /// Reads the string of the known entry, if it was not needed so far.
     pub(super) fn complete(&mut self) -> Result<()> {
-        if self.known.part == Some(Part::Start) {
-            let part = self.turn.get_entry(&self.known.place, &mut self.entry, false)?;
+        if let Some(Part::Start(_)) = self.known.part {
+            let part = self.turn.get_entry(&self.known.place, &mut self.entry, false, false)?;
             // The key was found a moment ago.
             part.ok_or(Error::Damaged("an entry that is known"))?;
             self.known.part = part;
@@ -120,7 +134,7 @@ impl Keyspace {
     }
 
     pub(super) fn has_ended(&self, head: &Head) -> bool {
-        !self.keeps_ended && head.deadline.is_some_and(|deadline| deadline < self.now)
+        self.passed() != Passed::Kept && head.deadline.is_some_and(|deadline| deadline < self.now)
     }
 
     /// The value of a string.
@@ -232,10 +246,11 @@ impl Keyspace {
                 self.turn.put(Room::Elements, layout::exists_key(new.id), Vec::new());
             }
         }
-        self.move_deadline(db, key, old, Some(new));
+        let mut new = Head { deltas: 0, ..new.with_body(body) };
+        self.move_deadline(db, key, old, Some(&new));
+        self.count_bytes(db, key, old, Some(&new));
         self.place.clear();
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
-        let mut new = Head { deltas: 0, ..*new };
         let deltas = match (old, splices) {
             (Some(old), Some(splices)) if new.is_inline() => delta::deltas(old.deltas, body, splices),
             _ => None,
@@ -258,6 +273,7 @@ impl Keyspace {
     pub(super) fn forget(&mut self, db: usize, key: &[u8], old: &Head, why: Change) {
         self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
         self.move_deadline(db, key, Some(old), None);
+        self.count_bytes(db, key, Some(old), None);
         self.turn.delete(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key));
         self.changed(db, key, why);
     }
@@ -293,6 +309,7 @@ impl Keyspace {
         if let Some(new) = new {
             let expiry = layout::expiry_key(new, place, key);
             self.due.add_key(new, &expiry);
+            self.hand.add_deadline(&expiry);
             self.turn.put(Room::Keys, expiry, Vec::new());
         }
     }
@@ -322,6 +339,7 @@ impl Keyspace {
         self.counters.keys[db] = 0;
         self.counters.deadlines[db] = 0;
         self.counters.expiring[db] = 0;
+        self.count_no_bytes(db);
         Ok(())
     }
 
@@ -335,6 +353,7 @@ impl Keyspace {
         self.counters.keys = [0; DATABASES];
         self.counters.deadlines = [0; DATABASES];
         self.counters.expiring = [0; DATABASES];
+        self.counters.bytes = Some([0; DATABASES]);
         Ok(())
     }
 
@@ -350,20 +369,12 @@ impl Keyspace {
     /// Deletes the elements and pieces of the values of a database.
     fn delete_collections_of(&mut self, db: usize) -> Result<()> {
         let place_of = self.counters.places.of(db);
-        let (mut next, end) = layout::entries(place_of, 0);
+        let mut bounds = layout::entries(place_of, 0);
         loop {
-            // Without their strings, which may be of any size.
-            let (mut chunk, mut damage) = (Vec::new(), Ok(()));
-            self.turn.walk(Room::Keys, &(next, end.clone()), Direction::Forward, &mut |place, value| {
-                match Head::decode(value) {
-                    Ok((head, _)) => chunk.push((place.to_vec(), head)),
-                    Err(error) => damage = Err(error),
-                }
-                if damage.is_err() || chunk.len() == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            damage?;
-            let Some((last, _)) = chunk.last() else { return Ok(()) };
-            next = [last, &b"\0"[..]].concat();
+            let chunk = self.heads(&mut bounds)?;
+            if chunk.is_empty() {
+                return Ok(());
+            }
             for (place, head) in &chunk {
                 self.delete_elements(head);
                 if let (Some(deadline), Some((_, key))) = (head.next_deadline(), layout::split_entry_key(place)) {
@@ -373,9 +384,28 @@ impl Keyspace {
         }
     }
 
+    /// Heads of the next keys within bounds, each with its engine key, without strings, which may be of any size. Removes the keys from the
+    /// bounds.
+    pub(super) fn heads(&self, bounds: &mut Bounds) -> Result<Vec<(Vec<u8>, Head)>> {
+        let (mut chunk, mut damage) = (Vec::new(), Ok(()));
+        self.turn.walk(Room::Keys, bounds, Direction::Forward, &mut |place, value| {
+            match Head::decode(value) {
+                Ok((head, _)) => chunk.push((place.to_vec(), head)),
+                Err(error) => damage = Err(error),
+            }
+            if damage.is_err() || chunk.len() == CHUNK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        damage?;
+        if let Some((last, _)) = chunk.last() {
+            bounds.0 = [last, &b"\0"[..]].concat();
+        }
+        Ok(chunk)
+    }
+
     /// Removes at most `most` keys and fields of hashes whose deadline has passed, and returns the number of deadlines dealt with. Fewer
     /// than `most`: no more are due.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
+        self.counts_use = false;
         // Most of the time nothing is due. A look reads everything before the first deadline in a table, which may be a huge value.
         let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.due.first) else { return Ok(0) };
         let bounds = self.due.cut_keys(self.generation().deadlines_within(self.due.first, before));
@@ -506,7 +536,8 @@ impl Keyspace {
         self.counters.keys.swap(a, b);
         self.counters.deadlines.swap(a, b);
         self.counters.expiring.swap(a, b);
-        self.put_counters();
+        self.counters.bytes.iter_mut().for_each(|bytes| bytes.swap(a, b));
+        self.put_all_counters();
         Ok(())
     }
 }

@@ -259,6 +259,12 @@ pub(super) fn split_entry_key(entry: &[u8]) -> Option<(u64, &[u8])> {
     split_hashed(entry.get(1..)?)
 }
 
+/// Place of the database and the key of an [`entry_key`].
+pub(super) fn split_place(entry: &[u8]) -> Option<(Place, &[u8])> {
+    let (_, key) = split_entry_key(entry)?;
+    Some((Place::read(*entry.first()?)?, key))
+}
+
 /// Two numbers that distinguish an [`entry_key`] from others, as evenly spread as its hash; `None`: this is no such key.
 pub(super) fn marks(entry: &[u8]) -> Option<(u32, u32)> {
     let [place, a, b, c, d, e, f, g] = *entry.first_chunk::<8>()?;

@@ -41,6 +41,7 @@ impl Keyspace {
             Side::Right => edit.head.index(edit.head.count)?,
         };
         self.turn.put(Room::Elements, layout::item_key(edit.head.id, index), value);
+        edit.head.resize(value.len(), 0);
         edit.head.count += 1;
         if side == Side::Left {
             edit.head.first = index;
@@ -70,6 +71,7 @@ impl Keyspace {
         let position = if side == Side::Left { 0 } else { last };
         let value = self.item(&edit.head, position)?.ok_or(Error::Damaged("an item of a list is missing"))?;
         self.turn.delete(Room::Elements, layout::item_key(edit.head.id, edit.head.index(position)?));
+        edit.head.resize(0, value.len());
         edit.head.count = last;
         if side == Side::Left {
             edit.head.first += 1;
@@ -99,7 +101,9 @@ impl Keyspace {
         if let Some(inline) = &mut edit.head.inline {
             return inline.set_at(position, value);
         }
+        let old = self.item(&edit.head, position)?.map_or(0, |old| old.len());
         self.put_item(&edit.head, position, value.to_vec())?;
+        edit.head.resize(value.len(), old);
         Ok(true)
     }
 
@@ -148,11 +152,28 @@ impl Keyspace {
             edit.head.count = to - from;
             return Ok(());
         }
-        self.drop_items(&edit.head, to, edit.head.count)?;
+        let count = edit.head.count;
+        if edit.head.size.is_some() {
+            // The smaller part is looked at.
+            let is_most_kept = to - from > count / 2;
+            let (gone, kept) = if is_most_kept {
+                (self.item_bytes(&edit.head, 0, from)? + self.item_bytes(&edit.head, to, count)?, 0)
+            } else {
+                edit.head.size = Some(0);
+                (0, self.item_bytes(&edit.head, from, to)?)
+            };
+            edit.head.resize(kept, gone);
+        }
+        self.drop_items(&edit.head, to, count)?;
         self.drop_items(&edit.head, 0, from)?;
         edit.head.first = edit.head.index(from)?;
         edit.head.count = to - from;
         Ok(())
+    }
+
+    /// Bytes of the items from a position up to another (excluded).
+    fn item_bytes(&self, head: &Head, from: u64, to: u64) -> Result<usize> {
+        self.bytes_within(&layout::items(head.id, head.index(from)?, head.index(to)?), 0)
     }
 
     /// Removes the items at these positions; the caller moves the window.
@@ -186,6 +207,7 @@ impl Keyspace {
         })?;
         found.sort_unstable();
         let (Some(first), Some(last)) = (found.first().copied(), found.last().copied()) else { return Ok(0) };
+        edit.head.resize(0, found.len() * value.len());
         if count - first <= last + 1 {
             self.close_from_right(edit, &found, first)?;
         } else {
@@ -269,6 +291,7 @@ impl Keyspace {
             self.open_to_right(edit, at)?
         }
         self.put_item(&edit.head, at, value.to_vec())?;
+        edit.head.resize(value.len(), 0);
         Ok(true)
     }
 

@@ -39,7 +39,8 @@ impl Keyspace {
             out.extend_from_slice(found.map_or(b"", |element| element.value));
             return Ok(found.is_some());
         }
-        self.turn.get(Room::Elements, &layout::member_key(head.id, self.seed, member), out)
+        let is_there = self.turn.get(Room::Elements, &layout::member_key(head.id, self.seed, member), out)?;
+        Ok(is_there && !self.is_hidden(head, member)?)
     }
 
     /// Whether the collection has this member.
@@ -56,7 +57,7 @@ impl Keyspace {
         if self.has_member(&edit.head, member)? {
             return Ok(false);
         }
-        self.set_member(edit, member, b"", true);
+        self.set_member(edit, member, b"", None);
         Ok(true)
     }
 
@@ -75,19 +76,20 @@ impl Keyspace {
         if let Some(is_new) = self.put_inline(edit, field, value)? {
             return Ok(is_new);
         }
-        let is_new = !self.has_member(&edit.head, field)?;
-        self.set_member(edit, field, value, is_new);
-        Ok(is_new)
+        let old = self.member(&edit.head, field)?.map(|old| old.len());
+        self.set_member(edit, field, value, old);
+        Ok(old.is_none())
     }
 
-    /// Writes a member of a collection that is not inline.
-    pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], is_new: bool) {
+    /// Writes a member of a collection that is not inline; `old`: bytes of its old value, if there is one.
+    pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], old: Option<usize>) {
         let hash = layout::hash(self.seed, member);
         self.turn.put(Room::Elements, layout::hashed_key(edit.head.id, hash, member), value);
-        if is_new {
+        if old.is_none() {
             self.ranks.added(edit.head.id, Order::Hashes, (hash, member));
             edit.head.count += 1;
         }
+        edit.head.resize(value.len() + old.map_or(member.len(), |_| 0), old.unwrap_or(0));
     }
 
     /// Removes a member or field; false: there was none.
@@ -101,21 +103,21 @@ impl Keyspace {
             self.count_field_deadline(edit, deadline, 0)?;
             return Ok(is_gone);
         }
-        if !self.has_member(&edit.head, member)? {
-            return Ok(false);
-        }
+        let Some(value) = self.member(&edit.head, member)? else { return Ok(false) };
         if has_deadlines {
             self.set_field_deadline(edit, member, None)?;
         }
-        self.delete_member(edit, member);
+        self.delete_member(edit, member, value.len());
         Ok(true)
     }
 
-    pub(super) fn delete_member(&mut self, edit: &mut Edit, member: &[u8]) {
+    /// Removes a member with a value of so many bytes from a collection that is not inline.
+    pub(super) fn delete_member(&mut self, edit: &mut Edit, member: &[u8], value: usize) {
         let hash = layout::hash(self.seed, member);
         self.turn.delete(Room::Elements, layout::hashed_key(edit.head.id, hash, member));
         self.ranks.removed(edit.head.id, Order::Hashes, (hash, member));
         edit.head.count = edit.head.count.saturating_sub(1);
+        edit.head.resize(0, member.len() + value);
     }
 
     /// Shows `visit` all members and their values until it breaks, in no order unless the collection is inline.
@@ -123,15 +125,19 @@ impl Keyspace {
         if let Some(inline) = &head.inline {
             return inline.walk(visit);
         }
-        self.turn.walk(
-            Room::Elements,
-            &layout::members(head.id, 0),
-            Direction::Forward,
-            &mut |place, value| match layout::split_member_key(place) {
-                Some((_, member)) => visit(member, value),
-                None => ControlFlow::Continue(()),
-            },
-        )
+        let mut damage = Ok(());
+        self.turn.walk(Room::Elements, &layout::members(head.id, 0), Direction::Forward, &mut |place, value| {
+            let Some((_, member)) = layout::split_member_key(place) else { return ControlFlow::Continue(()) };
+            match self.is_hidden(head, member) {
+                Ok(false) => visit(member, value),
+                Ok(true) => ControlFlow::Continue(()),
+                Err(error) => {
+                    damage = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        damage
     }
 
     /// All members and their values.

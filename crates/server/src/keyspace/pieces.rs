@@ -343,13 +343,15 @@ impl Keyspace {
         match form {
             Form::Whole { entry, .. } => {
                 self.counters.keys[db] += u64::from(old.is_none());
+                let new = Head { size: Some(length), ..Head::string(None) };
+                self.count_bytes(db, key, old.as_ref(), Some(&new));
                 self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), entry);
                 self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
             }
             Form::Pieces(pieces) => {
                 let id = if id == 0 { self.new_id() } else { id };
                 self.put_pieces(id, &pieces, old.is_some_and(|old| old.is_in_pieces()));
-                let new = Head { id, count: length, ..old.unwrap_or(Head::string(None)) };
+                let new = Head { id, count: length, size: Some(length), ..old.unwrap_or(Head::string(None)) };
                 if old == Some(new) {
                     self.changed(db, key, Change::Changed);
                 } else {

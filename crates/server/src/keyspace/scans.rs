@@ -69,10 +69,19 @@ impl Keyspace {
             return Ok(0);
         }
         let members = Sort { room: Room::Elements, from: |hash| layout::members(head.id, hash), split: layout::split_member_key };
-        self.step(&members, cursor, count, &mut |member, value| {
-            visit(member, value);
+        let mut damage = Ok(());
+        let next = self.step(&members, cursor, count, &mut |member, value| {
+            match self.is_hidden(head, member) {
+                Ok(true) => {}
+                Ok(false) => visit(member, value),
+                Err(error) => {
+                    damage = Err(error);
+                    return ControlFlow::Break(());
+                }
+            }
             ControlFlow::Continue(())
-        })
+        })?;
+        damage.map(|()| next)
     }
 
     fn step(&self, sort: &Sort<impl Fn(u64) -> Bounds>, cursor: u64, count: usize, visit: &mut turn::Visit) -> Result<u64> {

@@ -9,6 +9,7 @@ use super::entry::{Head, Kind};
 use super::error::{Error, Result};
 use super::layout::{self, Bounds, Room, score_of, score_order};
 use super::ranks::{Order, PIECE};
+use super::sizes::SCORE_BYTES;
 use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
@@ -145,7 +146,7 @@ impl Keyspace {
             self.delete_order(edit.head.id, score_order(old), member);
         }
         let (order, number) = (score_order(score), layout::score_number(score));
-        self.set_member(edit, member, &number.to_be_bytes(), old.is_none());
+        self.set_member(edit, member, &number.to_be_bytes(), old.map(|_| SCORE_BYTES));
         let sign = if number == order { Vec::new() } else { NEGATIVE_ZERO.to_vec() };
         self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), sign);
         self.ranks.added(edit.head.id, Order::Scores, (order, member));
@@ -158,7 +159,7 @@ impl Keyspace {
             self.remove_member(edit, member)?;
         } else if let Some(old) = old {
             self.delete_order(edit.head.id, score_order(old), member);
-            self.delete_member(edit, member);
+            self.delete_member(edit, member, SCORE_BYTES);
         }
         Ok(old)
     }

@@ -4,7 +4,7 @@
 //! Groups of consumers are in `groups`.
 
 use super::entry::Head;
-use super::entry_id::EntryId;
+use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
 use super::layout::{self, Bounds, Room};
 use super::turn::Direction;
@@ -69,7 +69,7 @@ pub fn fields(entry: &[u8]) -> Result<Vec<&[u8]>> {
 }
 
 impl Head {
-    fn entries(&self) -> Bounds {
+    pub(super) fn entries(&self) -> Bounds {
         layout::stream_entries(self.id, self.stream.first, self.stream.last)
     }
 }
@@ -77,8 +77,9 @@ impl Head {
 impl Keyspace {
     /// Adds an entry behind all others: the caller has an id larger than the last one.
     pub fn append(&mut self, edit: &mut Edit, id: EntryId, entry: Vec<u8>) {
-        self.turn.put(Room::Elements, layout::stream_key(edit.head.id, id), entry);
         let head = &mut edit.head;
+        head.resize(ENTRY_ID + entry.len(), 0);
+        self.turn.put(Room::Elements, layout::stream_key(head.id, id), entry);
         if head.count == 0 {
             head.stream.first = id;
         }
@@ -128,12 +129,11 @@ impl Keyspace {
         let mut removed = 0;
         let mut first_is_gone = false;
         for id in ids {
-            if self.entry(&edit.head, *id)?.is_none() {
-                continue;
-            }
+            let Some(entry) = self.entry(&edit.head, *id)? else { continue };
             self.turn.delete(Room::Elements, layout::stream_key(edit.head.id, *id));
             removed += 1;
             let head = &mut edit.head;
+            head.resize(0, ENTRY_ID + entry.len());
             head.count = head.count.saturating_sub(1);
             head.stream.max_deleted = head.stream.max_deleted.max(*id);
             first_is_gone |= *id == head.stream.first;
@@ -185,19 +185,35 @@ impl Keyspace {
         let whole = edit.head.entries();
         let mut next = None;
         if count <= RANGE_FROM {
-            let mut places = self.places(&whole, count + 1)?;
-            if places.len() as u64 > count {
-                next = places.pop();
-            }
+            let (mut places, mut bytes) = (Vec::new(), 0usize);
+            self.turn.walk(Room::Elements, &whole, Direction::Forward, &mut |place, entry| {
+                if places.len() as u64 == count {
+                    next = Some(place.to_vec());
+                    return ControlFlow::Break(());
+                }
+                bytes = bytes.saturating_add(ENTRY_ID + entry.len());
+                places.push(place.to_vec());
+                ControlFlow::Continue(())
+            })?;
+            edit.head.resize(0, bytes);
             places.into_iter().for_each(|place| self.turn.delete(Room::Elements, place));
         } else if count < edit.head.count {
             let end = match end {
                 Some(end) => end,
                 None => self.place_at(&whole, count, edit.head.count)?.ok_or(DAMAGED)?,
             };
-            next = self.places(&(end.clone(), whole.1), 1)?.pop();
-            self.turn.clear(Room::Elements, (whole.0, end));
+            let (gone, kept) = ((whole.0, end.clone()), (end, whole.1));
+            if edit.head.size.is_some() {
+                // The smaller part is looked at.
+                edit.head.size = match edit.head.size {
+                    Some(size) if count < edit.head.count / 2 => Some(size.saturating_sub(self.bytes_within(&gone, ENTRY_ID)? as u64)),
+                    _ => Some(self.bytes_within(&kept, ENTRY_ID)? as u64),
+                };
+            }
+            next = self.places(&kept, 1)?.pop();
+            self.turn.clear(Room::Elements, gone);
         } else {
+            edit.head.size = edit.head.size.map(|_| 0);
             self.turn.clear(Room::Elements, whole);
         }
         edit.head.count = edit.head.count.saturating_sub(count);

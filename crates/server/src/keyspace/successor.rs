@@ -9,9 +9,10 @@
 //! Memory for this does not grow with the number of keys, and it works alike on directories and zones. The medium needs space for both.
 
 use super::error::{Error, Result};
+use super::eviction::Hand;
 use super::fields::Due;
 use super::layout::{self, Ids, Places, Room};
-use super::{Counters, Keyspace};
+use super::{Counters, Keyspace, StreamPosition};
 use sinter_storage::store::Store;
 use sinterdb::internal::coding::Decoder;
 use sinterdb::settings::Settings;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 /// Setting that a successor has instead of its counters: its first id, 8 bytes, and the counters.
 const SUCCESSOR: &[u8] = b"successor";
+/// Setting beside it while the successor is a copy of another server's keys: a start removes what is there of it, and the keys stay.
+const COPY: &[u8] = b"copy";
 /// Ids reserved for the first keyspace while its successor is filled. A million imports have enough ids.
 const IDS_MEANWHILE: u64 = 1 << 28;
 
@@ -51,9 +54,23 @@ impl Keyspace {
     /// # Errors
     /// There is a successor already; errors of the engine.
     pub fn begin_successor(&mut self) -> Result<Keyspace> {
-        if self.unfinished()?.is_some() {
+        self.begin_next(false)
+    }
+
+    /// [`Keyspace::begin_successor`] for a copy of another server's keys: if the process ends before it is whole, a start removes it.
+    ///
+    /// # Errors
+    /// There is a successor already; errors of the engine.
+    pub fn begin_copy(&mut self) -> Result<Keyspace> {
+        self.begin_next(true)
+    }
+
+    fn begin_next(&mut self, is_copy: bool) -> Result<Keyspace> {
+        if self.has_successor {
             return Err(Error::Unfinished);
         }
+        // What a failed attempt has left.
+        self.remove_rest()?;
         let first = self.counters.ids.saturating_add(IDS_MEANWHILE);
         if first > layout::ID_MAX {
             return Err(Error::Damaged("no ids are left for the collections of an import"));
@@ -72,21 +89,44 @@ impl Keyspace {
         next.ranks.set_capacity(self.ranks.capacity());
         // Before anything else of the successor is written, and durable, in case the machine fails later.
         next.put_counters();
+        if is_copy {
+            next.turn.put(Room::Keys, layout::setting_key(COPY), b"");
+        } else {
+            next.turn.delete(Room::Keys, layout::setting_key(COPY));
+        }
         next.commit(&WriteOptions::new(Durability::Sync))?;
         next.turn.catch_up();
         self.ids.end = first;
+        self.has_successor = true;
         Ok(next)
     }
 
-    /// Replaces all keys and libraries by a whole successor, durably. A log beside the engine's is not told of it.
+    /// Replaces all keys and libraries by a whole successor, durably; the new keys are those of a replication stream at a position, or of
+    /// none. A log beside the engine's is not told of it.
     ///
     /// # Errors
-    /// Errors of the engine; a start finds all of the old keys and an unfinished successor, or all of the new ones.
-    pub fn adopt(&mut self, mut next: Keyspace) -> Result<()> {
+    /// Errors of the engine: the keys stay as they are. A start finds all of the old keys and an unfinished successor, or all of the new
+    /// ones.
+    pub fn adopt(&mut self, next: Keyspace, position: Option<StreamPosition>) -> Result<()> {
+        self.has_successor = false;
+        let result = self.take_over(next, position);
+        if result.is_err() {
+            self.discard();
+            // If that fails, too, the rest is removed when the next successor begins.
+            let _ = self.remove_rest();
+        }
+        result
+    }
+
+    fn take_over(&mut self, mut next: Keyspace, position: Option<StreamPosition>) -> Result<()> {
         next.commit(&WriteOptions::default())?;
         let (counters, last_id) = (next.committed.clone(), next.last_id);
         // Waits for the successor's thread to end its work.
         drop(next);
+        match position {
+            Some(position) => self.begin_stream(position)?,
+            None => self.end_stream(),
+        }
         self.note_change_of_all();
         self.disturb(|_| true)?;
         let old = self.generation();
@@ -97,10 +137,11 @@ impl Keyspace {
         for (name, code) in self.take_next_libraries()? {
             self.put_library(&name, &code);
         }
-        self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
+        self.end_successor();
         self.counters = counters;
-        self.put_counters();
+        self.put_all_counters();
         self.due = Due::default();
+        self.hand = Hand::default();
         self.disturb(|_| true)?;
         self.commit(&WriteOptions::new(Durability::Sync))?;
         self.ids.end = layout::ID_MAX + 1;
@@ -114,7 +155,32 @@ impl Keyspace {
     /// Errors of the engine; a start finds all keys, and perhaps the successor.
     pub fn abandon_successor(&mut self, next: Keyspace) -> Result<()> {
         drop(next);
+        self.has_successor = false;
+        self.remove_rest()
+    }
+
+    /// Removes what is there of a successor that was lost with the thread that filled it.
+    ///
+    /// # Errors
+    /// Like [`Keyspace::abandon_successor`].
+    pub fn abandon_lost(&mut self) -> Result<()> {
+        self.has_successor = false;
+        self.remove_rest()
+    }
+
+    /// Removes what is there of a successor that nobody fills any more.
+    pub(super) fn remove_rest(&mut self) -> Result<()> {
         self.unfinished()?.map_or(Ok(()), |left| self.remove_successor(&left))
+    }
+
+    /// Whether what is there of a successor is the copy of another server, which the keys need not wait for.
+    pub(super) fn has_rest_of_copy(&self) -> Result<bool> {
+        Ok(self.setting(COPY)?.is_some())
+    }
+
+    fn end_successor(&mut self) {
+        self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
+        self.turn.delete(Room::Keys, layout::setting_key(COPY));
     }
 
     /// Reads the ids and counters of an unfinished successor; `None`: there is none.
@@ -141,7 +207,7 @@ impl Keyspace {
         self.turn.clear(Room::Elements, layout::elements_of(&left.ids));
         self.all_deleted = true;
         self.take_next_libraries()?;
-        self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
+        self.end_successor();
         // No id is used again.
         self.counters.ids = self.counters.ids.max(left.counters.ids);
         self.commit(&WriteOptions::new(Durability::Sync))?;

@@ -1,12 +1,15 @@
 //! The keyspace against plain collections, and against the engine below.
 
 mod collections;
+mod eviction;
 mod fields;
+mod hidden;
 mod inline;
 mod long;
 mod model;
 mod pieces;
 mod ranks;
+mod stream_position;
 mod streams;
 
 use super::layout::{self, Room};
@@ -83,6 +86,13 @@ fn counters_are_kept_as_the_format_says() {
     assert_eq!(counters.encode(), expected);
     assert_eq!(Counters::decode(&expected), Some(counters));
     assert_eq!(Counters::decode(&expected[..expected.len() - 1]), None);
+    // Bytes have a setting of their own.
+    let mut bytes = [0; 16];
+    (bytes[1], bytes[15]) = (300, 1);
+    let encoded = Counters { bytes: Some(bytes), ..Counters::NONE }.encode_bytes();
+    assert_eq!(encoded, b"\0\xac\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\x01");
+    assert_eq!(Counters::decode_bytes(&encoded), Some(bytes));
+    assert_eq!((Counters::decode_bytes(&encoded[1..]), Counters::decode_bytes(&[&encoded[..], b"\0"].concat())), (None, None));
 }
 
 #[test]
@@ -130,8 +140,8 @@ fn large_batches_are_found_when_they_are_committed() {
         }
         commit(&mut keyspace);
         match round % 5 {
-            // Besides keys there are format, seed and counters.
-            0 => assert_eq!(stored(&keyspace, Room::Keys) as u64, keyspace.size(0) + 3),
+            // Besides keys there are format, seed, counters and bytes.
+            0 => assert_eq!(stored(&keyspace, Room::Keys) as u64, keyspace.size(0) + 4),
             1 => assert_eq!(keyspace.image().keyspace().size(0), keyspace.size(0)),
             _ => {}
         }
@@ -423,7 +433,7 @@ fn clearing_takes_one_database_or_all() {
     keyspace.clear_all().unwrap();
     assert_eq!((bytes > 0, keyspace.uncommitted()), (true, bytes), "what is removed twice is kept once");
     commit(&mut keyspace);
-    assert_eq!((stored(&keyspace, Room::Elements), stored(&keyspace, Room::Keys)), (0, 3), "the three settings are left");
+    assert_eq!((stored(&keyspace, Room::Elements), stored(&keyspace, Room::Keys)), (0, 4), "the four settings are left");
     assert_eq!(keyspace.remove_expired(10).unwrap(), 0);
 }
 

@@ -12,7 +12,7 @@ use super::{GroupEdit, Keyspace};
 /// A change to the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trace {
-    /// A key was removed because its deadline had passed: database and name.
+    /// A key was removed because its deadline had passed, or was evicted: database and name.
     Expired(usize, Vec<u8>),
     /// Fields of a hash were removed because their deadlines had passed: database, key, and fields. The hash has others left.
     Fields(usize, Vec<u8>, Vec<Vec<u8>>),
@@ -50,22 +50,35 @@ impl Keyspace {
         self.traces.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// All traces since the last [`Keyspace::take_traces`], in order.
+    pub fn traces(&self) -> &[Trace] {
+        self.traces.as_deref().unwrap_or_default()
+    }
+
     pub(super) fn is_traced(&self) -> bool {
         self.traces.is_some()
     }
 
-    /// Drops the traces of writes that are dropped.
-    pub(super) fn forget_traces(&mut self) {
-        if let Some(traces) = &mut self.traces {
-            traces.clear();
+    /// Drops all traces.
+    pub fn forget_traces(&mut self) {
+        let Some(traces) = &mut self.traces else { return };
+        if let [Trace::Key(_, key)] = &mut traces[..] {
+            // Its memory is good for the next one.
+            self.spare_key = std::mem::take(key);
         }
+        traces.clear();
     }
 
     pub(super) fn trace_key(&mut self, db: usize, key: &[u8], change: Change) {
         let Some(traces) = &mut self.traces else { return };
         match change {
-            Change::Expired | Change::Emptied => traces.push(Trace::Expired(db, key.to_vec())),
-            Change::Made | Change::Changed | Change::Removed => traces.push(Trace::Key(db, key.to_vec())),
+            Change::Expired | Change::Emptied | Change::Evicted => traces.push(Trace::Expired(db, key.to_vec())),
+            Change::Made | Change::Changed | Change::Removed => {
+                let mut name = std::mem::take(&mut self.spare_key);
+                name.clear();
+                name.extend_from_slice(key);
+                traces.push(Trace::Key(db, name));
+            }
             // These changes come with another one, or change nothing.
             Change::FieldsExpired | Change::FieldsRemoved | Change::Missed | Change::Trimmed | Change::ConsumerMade => {}
         }

@@ -6,9 +6,10 @@
 //! A large batch is given to the engine by a thread of its own (`committer`). It counts as committed once it is in the log; the next read
 //! of the engine waits until it can be found there.
 
+use super::backlog::Backlog;
 use super::committer::Committer;
 use super::error::Result;
-use super::hot::{Hot, Part};
+use super::hot::{Counting, Hot, Part};
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
 use sinterdb::clock::{Clock, SystemClock};
@@ -23,6 +24,8 @@ const LARGE: usize = if cfg!(test) { 256 } else { 32 << 10 };
 
 /// Number of changes of entries for which a turn keeps memory.
 const KEPT_STEPS: usize = 1 << 14;
+/// Bytes of the replication stream for which a turn keeps memory.
+const KEPT_STREAM: usize = 1 << 20;
 
 /// Whether a range lies within another.
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
@@ -105,6 +108,7 @@ pub(super) struct Turn {
     engine: Db,
     keys: Side,
     elements: Side,
+    backlog: Backlog,
     batch: WriteBatch,
     /// Thread for large batches, started for the first of them if there is a processor for it.
     committer: OnceCell<Option<Committer>>,
@@ -132,6 +136,7 @@ impl Turn {
             engine,
             keys,
             elements,
+            backlog: Backlog::default(),
             batch,
             committer: OnceCell::new(),
             is_behind: Cell::new(false),
@@ -177,10 +182,16 @@ impl Turn {
         &self.engine
     }
 
+    /// The engine, perhaps without what was committed last.
+    pub fn engine(&self) -> &Db {
+        &self.engine
+    }
+
     /// Whether a commit would wait for a flush, or might: a batch that is being inserted counts as inserted.
     pub fn would_wait(&self) -> bool {
         let underway = if self.is_behind.get() { self.underway } else { 0 };
-        self.engine.would_wait(&self.keys.family, underway) || self.engine.would_wait(&self.elements.family, underway)
+        let would_wait = |family: &Family| self.engine.would_wait(family, underway);
+        would_wait(&self.keys.family) || would_wait(&self.elements.family) || self.backlog.families().iter().any(would_wait)
     }
 
     /// Whether a batch is on its way into the memtables: a read of the engine would wait for it.
@@ -195,6 +206,7 @@ impl Turn {
         }
         self.keys.give_back();
         self.elements.give_back();
+        self.backlog.give_back();
         self.batch = WriteBatch::new();
         if let Some(Some(committer)) = self.committer.get() {
             committer.give_back();
@@ -238,12 +250,27 @@ impl Turn {
 
     /// Whether nothing was written in this turn.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_untouched() && self.elements.is_untouched()
+        self.keys.is_untouched() && self.elements.is_untouched() && self.backlog.is_untouched()
     }
 
     /// Bytes that were written in this turn, overwritten ones included.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Stored bytes of the replication stream.
+    pub fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    pub fn backlog_mut(&mut self) -> &mut Backlog {
+        &mut self.backlog
+    }
+
+    /// Adds bytes to a part of the stored stream, at an offset behind those of this turn.
+    pub fn feed(&mut self, part: usize, at: u64, bytes: &[u8]) {
+        self.backlog.feed(part, at, bytes);
+        self.bytes += bytes.len();
     }
 
     /// Number that changes whenever reads may find other data.
@@ -260,6 +287,31 @@ impl Turn {
 
     pub fn hot(&self) -> &Hot {
         &self.hot
+    }
+
+    /// Sets the time of uses of keys, unix milliseconds.
+    pub fn set_now(&mut self, unix_ms: u64) {
+        self.hot.clock.set(unix_ms);
+    }
+
+    /// Sets how uses of keys are counted.
+    pub fn set_counting(&mut self, counting: Counting) {
+        self.hot.clock.counting = counting;
+    }
+
+    /// Notes the use of a key.
+    pub fn use_entry(&mut self, key: &[u8]) {
+        self.hot.use_entry(key);
+    }
+
+    /// Whether this turn has written a key's entry.
+    pub fn is_written(&self, key: &[u8]) -> bool {
+        self.keys.written.get(key).is_some()
+    }
+
+    /// Sets whether blocks that reads load stay in the cache; returns what was set before.
+    pub fn fill_cache(&mut self, fills: bool) -> bool {
+        std::mem::replace(&mut self.read.fill_cache, fills)
     }
 
     /// Reads the value of a key into `out`; false, and `out` empty: there is none.
@@ -287,18 +339,18 @@ impl Turn {
     }
 
     /// [`Turn::get`] for entries of keys, remembering those that are read often. If `start_is_enough`, it may find only the bytes before a
-    /// long string.
-    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool) -> Result<Option<Part>> {
+    /// long string. `counts_use`: the key is used.
+    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool, counts_use: bool) -> Result<Option<Part>> {
         if let Some(found) = self.keys.changed(key, out) {
             return Ok(found.then_some(Part::Whole));
         }
-        let hot = self.hot.get(key, out);
+        let hot = self.hot.get(key, out, counts_use);
         if hot == Some(Part::Whole) || hot.is_some() && start_is_enough {
             return Ok(hot);
         }
         let found = self.db().get_into(&self.keys.family, key, &self.read, out)?;
         if found && hot.is_none() {
-            self.hot.missed(key, out);
+            self.hot.missed(key, out, counts_use);
         }
         Ok(found.then_some(Part::Whole))
     }
@@ -454,6 +506,7 @@ impl Turn {
                 }
             }
         }
+        self.backlog.write(&mut self.batch);
         let is_large = self.batch.bytes() >= LARGE;
         let committer = is_large.then(|| self.committer.get_or_init(|| Committer::beside(&self.engine)).as_ref()).flatten();
         if let Some(committer) = committer {
@@ -479,6 +532,7 @@ impl Turn {
         }
         self.keys.reset();
         self.elements.reset();
+        self.backlog.reset(KEPT_STREAM);
         Ok(result?)
     }
 
@@ -486,6 +540,7 @@ impl Turn {
     pub fn discard(&mut self) {
         self.keys.reset();
         self.elements.reset();
+        self.backlog.reset(KEPT_STREAM);
         self.version += 1;
         self.bytes = 0;
     }

@@ -120,6 +120,13 @@ impl Keyspace {
         self.waits.by_waiter.len()
     }
 
+    /// All waiting clients, longest wait first.
+    pub fn waiters(&self) -> Vec<u64> {
+        let mut all: Vec<(u64, u64)> = self.waits.by_waiter.iter().map(|(waiter, wait)| (wait.ticket, *waiter)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, waiter)| waiter).collect()
+    }
+
     /// Whether a key has changed that somebody waits for.
     pub fn has_ready(&self) -> bool {
         !self.waits.ready.is_empty()
@@ -190,6 +197,7 @@ mod tests {
         keyspace.wait(9, 0, &keys(&["a", "a"]), None, None);
         keyspace.wait(1, 1, &keys(&["a"]), Some(Kind::List), None);
         assert_eq!((keyspace.waiting(), keyspace.has_ready()), (4, false));
+        assert_eq!(keyspace.waiters(), [7, 5, 9, 1]);
         push(&mut keyspace, 0, "a");
         push(&mut keyspace, 0, "a");
         push(&mut keyspace, 0, "c");

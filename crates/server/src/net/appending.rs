@@ -1,18 +1,21 @@
-//! The log in Redis's format, turn by turn.
+//! The log in Redis's format and the replication stream, turn by turn.
 
 use super::{Data, EventLoop};
 use crate::append::News;
-use crate::command::note_ended;
 use crate::log::Level;
 
 impl EventLoop {
-    /// Writes the turn, which the engine has, to the log beside, if there is one; after that the turn's replies do not change any more.
+    /// Gives the turn, which the engine has, to the log beside and to replicas, if there are any; after that the turn's replies do not
+    /// change any more.
     pub(super) fn write_log(&mut self, data: &mut Data) {
-        if data.server.append.is_on() {
-            // Keys whose deadline has passed since the last request.
-            note_ended(data.keyspace, data.server);
+        let server = &mut *data.server;
+        server.feed.keep();
+        let written = server.append.write(server.feed.log_bytes(), data.keyspace.committed());
+        if let Some(position) = data.keyspace.stream() {
+            server.replication.committed(position.offset, server.feed.stream_bytes());
         }
-        match data.server.append.write(data.keyspace.committed()) {
+        server.feed.clear();
+        match written {
             Ok(()) => self.settle(data),
             Err(why) => {
                 data.server.event(Level::Warning, "append_only_file_failed", &[("why", &why)]);
@@ -24,7 +27,8 @@ impl EventLoop {
     /// Switches the log beside on or off, and begins or ends its bases. Nothing of the turn is left to be committed.
     pub(super) fn turn_log(&mut self, data: &mut Data, now: u64) {
         let growth = data.server.configuration.growth();
-        for news in data.server.append.turn(data.keyspace, &growth, now) {
+        let server = &mut *data.server;
+        for news in server.append.turn(data.keyspace, &mut server.feed, &growth, now) {
             match news {
                 News::Rewritten(bytes) => data.server.event(Level::Notice, "append_only_file_rewritten", &[("base_bytes", &bytes)]),
                 News::NotRewritten(why) => data.server.event(Level::Warning, "append_only_file_not_rewritten", &[("why", &why)]),

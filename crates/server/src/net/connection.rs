@@ -5,6 +5,10 @@
 //! request goes to the keyspace as it arrives, unless its command needs it whole.
 //!
 //! A client's output is, from its start: bytes that are sent, bytes that may leave, replies that wait for a sync, replies of this turn.
+//!
+//! A replica has no replies: its output is what `replicas` puts there.
+
+mod primary;
 
 use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
@@ -89,6 +93,8 @@ pub(super) struct Connection {
     takes_more: bool,
     /// The client takes nothing more for now, and more is left.
     is_blocked: bool,
+    /// There is more for this replica than its output has.
+    pub has_more: bool,
     /// The network is to be told when the client takes more.
     is_told: bool,
     /// The next request waits until a pause is over.
@@ -99,6 +105,8 @@ pub(super) struct Connection {
     pub is_touched: bool,
     /// Whether there may be replies or messages since the last commit.
     pub is_unsettled: bool,
+    /// Whether the replies of the iteration are held until the late script ends.
+    pub is_held: bool,
     /// The client will send nothing more.
     pub is_shut: bool,
     /// Since when more is to be sent than the client's soft limit, unix milliseconds.
@@ -109,6 +117,8 @@ pub(super) struct Connection {
     pub is_ending: bool,
     /// The connection is dead: to be removed.
     pub is_dead: bool,
+    /// Requests of the primary's open transaction.
+    transaction: Vec<u8>,
     /// When the client last sent or took something, unix milliseconds, as in Redis.
     pub active: u64,
     /// When the client was last seen to be authenticated, or else when it connected, unix milliseconds.
@@ -151,16 +161,19 @@ impl Connection {
             has_waiting: false,
             takes_more: false,
             is_blocked: false,
+            has_more: false,
             is_told: false,
             is_postponed: false,
             is_active: false,
             is_touched: false,
             is_unsettled: false,
+            is_held: false,
             is_shut: false,
             behind_since: None,
             held: 0,
             is_ending: false,
             is_dead: false,
+            transaction: Vec::new(),
             active: now,
             known: now,
         }
@@ -175,9 +188,21 @@ impl Connection {
         self.output.len() - self.sent
     }
 
-    /// Whether requests wait until more output is sent.
+    /// Whether requests wait until more output is sent. Those of a replica are acknowledgements, which never wait.
     pub fn is_paused(&self) -> bool {
-        self.unsent() > OUTPUT_PAUSE || !self.later.is_empty()
+        (self.unsent() > OUTPUT_PAUSE || !self.later.is_empty()) && !self.session.is_replica
+    }
+
+    /// Whether the client takes nothing more for now.
+    pub fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// Lets `fill` append bytes for a replica to the output, which may leave at once.
+    pub fn supply<T>(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let result = fill(&mut self.output);
+        self.turn_start = self.output.len();
+        result
     }
 
     /// Whether the next request cannot run yet.
@@ -204,7 +229,7 @@ impl Connection {
     pub fn has_work(&self) -> bool {
         let can_handle =
             self.has_waiting && (!self.is_paused() || self.session.is_in_steps()) && !self.is_held_up() && !self.is_ending && !self.is_dead;
-        can_handle || self.takes_more || self.can_read()
+        can_handle || self.takes_more || self.has_more && !self.is_blocked || self.can_read()
     }
 
     /// Marks a client as dead that has disconnected while its request waits: nothing must be removed for it.
@@ -221,7 +246,7 @@ impl Connection {
     pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) -> bool {
         match self.stream.read(buffer, &mut self.input) {
             // A client that has sent all its requests may still read.
-            Ok(Came::End) if self.waits_for_sync() => self.is_ending = true,
+            Ok(Came::End) if self.waits_for_sync() || self.is_held => self.is_ending = true,
             Ok(Came::End) => self.is_dead = true,
             Ok(Came::Bytes(bytes, may_have_more)) => {
                 server.statistics.bytes_in += bytes as u64;
@@ -246,8 +271,8 @@ impl Connection {
         self.has_waiting = false;
         server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
-            if server.scripts.is_running() && self.has_begun() {
-                // A request that is half done waits, since its writes are not part of the script.
+            if server.scripts.is_running() && (self.has_begun() || self.session.is_primary) {
+                // A request that is half done waits, since its writes are not part of the script; those of the primary are not either.
                 self.has_waiting = true;
                 break;
             }
@@ -276,6 +301,7 @@ impl Connection {
                     }
                 }
                 Ok(None) => break,
+                Ok(Some(_)) if self.session.is_primary && self.is_inline() => self.give_up_primary(None, server),
                 Ok(Some(_)) if self.has_to_wait(keyspace, server) => {
                     self.is_postponed = true;
                     self.has_waiting = true;
@@ -285,6 +311,9 @@ impl Connection {
                     if ended == Ended::CommitsFirst {
                         self.has_waiting = true;
                         return Handled::Commit;
+                    }
+                    if self.session.is_primary {
+                        self.note_applied(used, ended, server, keyspace.now());
                     }
                     self.parser.next_request();
                     self.taken += used;
@@ -299,21 +328,25 @@ impl Connection {
                     }
                     self.has_waiting = false;
                 }
-                Err(error) => {
-                    if let Some(text) = error.message() {
-                        Writer::new(&mut self.output, self.session.protocol).error(&[b"ERR ", &text[..]].concat());
-                    }
-                    self.is_ending = true;
-                }
+                Err(error) if self.session.is_primary => self.give_up_primary(error.message(), server),
+                Err(error) => self.end_for(error.message()),
             }
         }
         self.check_limits(keyspace, server);
         Handled::All
     }
 
+    /// Ends the connection of a client that sends no requests, and tells it why.
+    fn end_for(&mut self, why: Option<Vec<u8>>) {
+        if let Some(text) = why {
+            Writer::new(&mut self.output, self.session.protocol).error(&[b"ERR ", &text[..]].concat());
+        }
+        self.is_ending = true;
+    }
+
     /// Gives the keyspace the bytes of a long value that have arrived, if the incoming request has one; false: there are none.
     fn takes_upload(&mut self, keyspace: &mut Keyspace, server: &Server) -> bool {
-        if server.scripts.is_running() {
+        if server.scripts.is_running() || self.session.is_primary {
             return false;
         }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
@@ -388,13 +421,14 @@ impl Connection {
             end = request;
             key
         });
-        keyspace.expect(self.session.db, keys);
+        keyspace.expect(self.session.db, keys.filter(|key| !key.is_empty()));
         self.expected = self.taken + end;
     }
 
     /// Whether the complete request has to wait until a pause is over, or until the engine can take more.
     fn has_to_wait(&self, keyspace: &Keyspace, server: &Server) -> bool {
-        if !server.is_short_of_room && server.pause.is_over(keyspace.now()) || server.scripts.is_busy() {
+        let nobody_waits = !server.is_short_of_room && server.pause.is_over(keyspace.now());
+        if nobody_waits || server.scripts.is_busy() || self.session.is_replica {
             return false;
         }
         let waiting = self.input.get(self.taken..).unwrap_or_default();
@@ -411,7 +445,7 @@ impl Connection {
     fn is_held_back(&self, keyspace: &Keyspace, server: &Server, arguments: &[&[u8]]) -> bool {
         self.session.would_write(server, arguments).is_some_and(|writes| {
             let waits_for_room = server.is_short_of_room && writes;
-            waits_for_room || server.pause.concerns(writes, keyspace.now())
+            waits_for_room || !self.session.is_primary && server.pause.concerns(writes, keyspace.now())
         })
     }
 
@@ -432,6 +466,7 @@ impl Connection {
         let before = self.output.len();
         give_up(keyspace, server, &mut self.session, reason, &mut self.output);
         self.needs = self.needs.max(keyspace.take_needs());
+        self.is_ending |= self.session.closes;
         self.goes_on(before, keyspace, server);
     }
 
@@ -446,6 +481,8 @@ impl Connection {
 
     /// Sends a message, with the replies of the turn. The change that it reports is in the commit `needs`, or in none.
     pub fn post(&mut self, post: &Post, needs: u64, server: &mut Server, now: u64) {
+        // A message among the stream's bytes would break it.
+        self.is_dead |= self.session.is_replica;
         if !self.is_ending && !self.is_dead {
             self.needs = self.needs.max(needs);
             self.drop_sent_of_many();
@@ -457,7 +494,7 @@ impl Connection {
     /// Closes a client with more unsent bytes than the limits of its class allow.
     pub fn check_output(&mut self, server: &mut Server, now: u64) {
         let unsent = self.unsent() as u64;
-        if unsent == 0 || self.is_dead {
+        if unsent == 0 || self.is_dead || self.session.is_replica {
             self.behind_since = None;
             return;
         }
@@ -495,6 +532,10 @@ impl Connection {
     /// Runs the complete request.
     fn run(&mut self, late: &mut dyn Late, keyspace: &mut Keyspace, server: &mut Server) -> Ended {
         if self.parser.is_empty() {
+            // A replica that loads says so with line breaks.
+            if let Some(replica) = server.replicas.get_mut(self.session.id) {
+                replica.heard = keyspace.now();
+            }
             return Ended::Open;
         }
         self.drop_sent_of_many();
@@ -518,12 +559,19 @@ impl Connection {
         keyspace.take_needs();
         self.session.uploaded = self.upload.take();
         self.session.is_uploaded = self.session.uploaded.is_some();
+        let was_replica = self.session.is_replica;
         let ended = execute_in(late, keyspace, server, &mut self.session, arguments, &mut self.output);
         if !self.session.is_in_steps() {
             end_steps(keyspace, server, &mut self.session);
         }
         self.later.add(self.session.later.drain(..), self.output.len());
         self.needs = self.needs.max(keyspace.take_needs());
+        if was_replica && self.output.len() > before {
+            self.output.truncate(before);
+            self.is_dead = true;
+            let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("command", &self.session.last_command)];
+            server.event(Level::Warning, "replica_wants_reply", &values);
+        }
         self.turn_replies += usize::from(self.output.len() > before);
         ended
     }
@@ -538,7 +586,7 @@ impl Connection {
         self.check_output(server, keyspace.now());
         if !self.session.is_authenticated {
             self.is_dead |= self.input.len() > STRICT_INPUT_MAX || self.unsent() > STRICT_OUTPUT_MAX;
-        } else if self.input.len() as u64 > server.configuration.query_limit {
+        } else if !self.session.is_primary && self.input.len() as u64 > server.configuration.query_limit {
             self.is_dead = true;
             server.statistics.query_limited += 1;
             let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("bytes", &self.input.len())];
@@ -578,11 +626,11 @@ impl Connection {
         }
     }
 
-    /// Replaces all replies that wait for a sync by an error, since a sync has failed. The turn has not begun.
+    /// Replaces all replies that wait for a sync by an error, since a sync has failed, and with them replies that are held behind them.
     pub fn refuse_awaiting(&mut self, text: &[u8]) {
         if let Some(first) = self.awaiting.front() {
             self.turn_start = first.start;
-            self.turn_replies = self.awaiting.iter().map(|awaiting| awaiting.replies).sum();
+            self.turn_replies += self.awaiting.iter().map(|awaiting| awaiting.replies).sum::<usize>();
             self.awaiting.clear();
             self.refuse(text);
         }
@@ -595,6 +643,9 @@ impl Connection {
 
     /// Replaces the turn's replies by errors, since its writes are lost.
     pub fn refuse(&mut self, text: &[u8]) {
+        // The link begins again at the offset that the engine has.
+        self.is_dead |= self.session.is_primary;
+        self.is_held = false;
         self.output.truncate(self.turn_start);
         self.later.truncate(self.turn_start);
         // Later replies go to a client that knows nothing of the lost writes.

@@ -1,7 +1,8 @@
 //! Service of other clients while a late script runs: the server tells them that it is busy, and they may end the script.
 //!
-//! Writes of earlier requests were committed before the script began. So replies to these requests may leave, and all uncommitted writes
-//! are the script's. Nothing is committed, expired or delivered before the script has ended.
+//! Nothing is committed, expired or delivered before the script has ended. If everything was committed when the script began, all
+//! uncommitted writes are the script's, and replies to earlier requests leave. Otherwise the replies of the iteration so far, and those to
+//! later requests of their clients, are held until the iteration is committed, or dropped, as a whole.
 
 use super::{Data, EventLoop};
 use crate::command::{Late, Server};
@@ -19,6 +20,9 @@ impl Late for EventLoop {
         // Requests of other clients need commits of their own; the script's needs are put back at the end.
         let needs = keyspace.take_needs();
         let (data, now) = (&mut Data { keyspace, server }, unix_ms());
+        if data.server.scripts.is_among_others() {
+            self.hold();
+        }
         self.settle(data);
         self.end_syncs(data);
         let mut events = Events::with_capacity(EVENTS);
@@ -43,5 +47,16 @@ impl Late for EventLoop {
 
     fn commits_first(&self) -> bool {
         true
+    }
+}
+
+impl EventLoop {
+    /// Holds the replies since the last commit. Called again for the same script, it finds no others: the rest is settled.
+    fn hold(&mut self) {
+        for id in &self.unsettled {
+            if let Some(connection) = self.connections.get_mut(*id) {
+                connection.is_held = true;
+            }
+        }
     }
 }

@@ -9,12 +9,7 @@ impl EventLoop {
     pub(super) fn serve_others(&mut self, data: &mut Data) {
         loop {
             self.deliver(data);
-            for id in std::mem::take(&mut data.server.killed) {
-                self.touch(id);
-                if let Some(connection) = self.connections.get_mut(id) {
-                    connection.is_dead = true;
-                }
-            }
+            self.end_killed(data);
             for (id, reason) in std::mem::take(&mut data.server.unblocked) {
                 self.give_up(data, id, reason);
             }
@@ -22,6 +17,16 @@ impl EventLoop {
                 Some((db, key)) => self.serve_key(data, db, &key),
                 None if data.server.has_orders() => {}
                 None => return,
+            }
+        }
+    }
+
+    /// Marks the connections of killed clients as dead: they are closed at the end of the iteration.
+    pub(super) fn end_killed(&mut self, data: &mut Data) {
+        for id in std::mem::take(&mut data.server.killed) {
+            self.touch(id);
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.is_dead = true;
             }
         }
     }
@@ -128,6 +133,15 @@ impl EventLoop {
         }
     }
 
+    /// Lets clients go on that wait for replicas, if one has acknowledged something.
+    pub(super) fn end_acknowledged(&mut self, data: &mut Data) {
+        if std::mem::take(&mut data.server.replicas.has_news) {
+            for id in data.keyspace.sync_waiters() {
+                self.resume(data, id, None);
+            }
+        }
+    }
+
     /// Resumes clients whose `MIGRATE` has ended, with or without success. Called before an event-loop iteration begins.
     pub(super) fn end_transfers(&mut self, data: &mut Data) {
         for id in data.server.transfers.take_ended() {
@@ -136,9 +150,9 @@ impl EventLoop {
     }
 
     /// Checks whether the engine can take more writes. If they would have to wait for a flush, requests that write wait in their clients'
-    /// inputs, and the others go on: a wait in the engine would be one for all.
+    /// inputs, and the others go on: a wait in the engine would be one for all. They also wait while keys are evicted too slowly.
     pub(super) fn look_for_room(&mut self, data: &mut Data) {
-        let is_short = data.keyspace.would_wait();
+        let is_short = data.keyspace.would_wait() || self.evicting.is_behind;
         self.is_short_of_room = is_short;
         data.server.is_short_of_room = is_short;
     }
@@ -164,7 +178,7 @@ impl EventLoop {
         if self.held <= most {
             return;
         }
-        let may_go = self.connections.iter().filter(|(_, connection)| !connection.session.stays());
+        let may_go = self.connections.iter().filter(|(_, connection)| !connection.session.stays() && !connection.session.is_replica);
         let mut all: Vec<(usize, u64)> = may_go.map(|(id, connection)| (connection.held, id)).collect();
         all.sort_unstable();
         while let Some((_, id)) = all.pop().filter(|_| self.held > most) {

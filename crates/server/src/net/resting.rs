@@ -72,7 +72,7 @@ impl EventLoop {
         let works = data.keyspace.db().has_running_jobs() || self.saves.is_running() || data.server.append.is_rewriting();
         if self.rest.look(system::anonymous_bytes(), used, works) && self.rest.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             data.keyspace.give_back();
-            data.server.append.give_back();
+            data.server.feed.give_back();
             // If no thread can be started, the memory stays until the next time.
             self.rest.thread = std::thread::Builder::new().name("sinter-rest".into()).spawn(give_back_free).ok();
         }

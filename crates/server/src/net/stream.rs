@@ -11,7 +11,7 @@ use crate::tls::Tls;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use rustix::net::sockopt;
-use rustls::ServerConnection;
+use rustls::Connection as TlsConnection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -115,7 +115,7 @@ pub(super) enum Stream {
 /// A stream with TLS. At its end the client, if it is still there, is told that nothing was cut.
 pub(super) struct Encrypted {
     socket: Socket,
-    tls: ServerConnection,
+    tls: TlsConnection,
     /// The client has announced its end.
     has_ended: bool,
 }
@@ -123,9 +123,13 @@ pub(super) struct Encrypted {
 impl Stream {
     /// A new stream with TLS.
     pub fn encrypted(socket: Socket, tls: &Tls) -> io::Result<Stream> {
-        let mut tls = tls.begin()?;
+        Ok(Stream::of_tls(socket, TlsConnection::Server(tls.begin()?)))
+    }
+
+    /// A stream of which all input so far was read.
+    pub fn of_tls(socket: Socket, mut tls: TlsConnection) -> Stream {
         tls.set_buffer_limit(Some(UNSENT_MAX));
-        Ok(Stream::Encrypted(Box::new(Encrypted { socket, tls, has_ended: false })))
+        Stream::Encrypted(Box::new(Encrypted { socket, tls, has_ended: false }))
     }
 
     /// The source of events to register with the system.
@@ -133,6 +137,17 @@ impl Stream {
         match self {
             Stream::Plain(socket) => socket.source(),
             Stream::Encrypted(stream) => stream.socket.source(),
+        }
+    }
+
+    /// Lets the kernel collect small packets before it sends them. A socket that cannot stays as it is.
+    pub fn delay_packets(&self) {
+        let socket = match self {
+            Stream::Plain(socket) => socket,
+            Stream::Encrypted(stream) => &stream.socket,
+        };
+        if let Socket::Tcp(socket) = socket {
+            let _ = socket.set_nodelay(false);
         }
     }
 

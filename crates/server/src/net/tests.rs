@@ -1,7 +1,10 @@
 //! Work of a turn, counted: the request of one client must not cost more when many others are connected and silent.
 #![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
+mod feed;
 mod idle;
+mod late;
+mod replicas;
 mod steps;
 
 use super::stream::Stream;

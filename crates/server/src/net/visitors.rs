@@ -83,6 +83,7 @@ impl EventLoop {
             // Closing the socket deregisters it, too.
             let _ = self.poll.registry().deregister(connection.stream.source());
             self.held -= connection.held;
+            self.links.end(id);
             connection.abandon(data.keyspace, data.server);
             data.keyspace.unwatch(id);
             data.keyspace.unwait(id);
@@ -102,7 +103,8 @@ impl EventLoop {
             let idle = now.saturating_sub(connection.active);
             let gives_back = idle >= ticking::IDLE_MS && connection.rest();
             // Clients of this iteration get their replies at its end, and clients of earlier ones after the sync that they wait for.
-            let is_served = connection.is_waiting() || connection.is_touched || connection.waits_for_sync();
+            let is_link = connection.session.is_replica || connection.session.is_primary;
+            let is_served = connection.is_waiting() || connection.is_touched || connection.waits_for_sync() || is_link;
             let is_silent_for_a_reason = is_served || data.server.hub.is_listening(id) || data.server.hub.is_monitor(id);
             if connection.is_known() {
                 connection.known = now;

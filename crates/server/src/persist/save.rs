@@ -1,13 +1,14 @@
 //! Writing of keys in Redis's format: single values, and files.
 
 use super::streams;
-use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind, StringReader};
+use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind, StreamPosition, StringReader};
 use crate::rdb::{END_OF_VALUE, Output, STRING_MAX, Version, crc64, kind, stream_kind};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Bytes that are written to a file at once.
 const BUFFER: usize = 256 << 10;
@@ -30,6 +31,47 @@ pub struct Contents {
     pub version: Version,
     /// The file is the start of a log of commands.
     pub is_base: bool,
+    /// Parts of the data that are left out.
+    pub selection: Selection,
+    /// Position in the replication stream at which the data are complete, for a replica.
+    pub stream: Option<StreamPosition>,
+    /// Microseconds to wait after each key, for tests.
+    pub delay_us: u64,
+}
+
+/// Longest wait before the output is flushed, so that a writer that waits after each key finds out that nobody reads.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// Waits after keys.
+struct Pause {
+    each: Duration,
+    /// Time since the output was flushed.
+    since: Duration,
+}
+
+impl Pause {
+    fn wait<W: Write>(&mut self, out: &mut Output<W>) -> io::Result<()> {
+        let mut left = self.each;
+        while !left.is_zero() {
+            let some = left.min(WAIT);
+            std::thread::sleep(some);
+            (left, self.since) = (left.saturating_sub(some), self.since.saturating_add(some));
+            if self.since >= WAIT {
+                self.since = Duration::ZERO;
+                out.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parts of the data that a file leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// There are no keys in it.
+    pub leaves_out_keys: bool,
+    /// There are no libraries of functions in it.
+    pub leaves_out_functions: bool,
 }
 
 /// Carries an error out of a walk, and counts the steps of the walk.
@@ -219,8 +261,10 @@ impl LongDump {
 /// least, deadlines of fields version 12.
 fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, Error> {
     let keyspace = image.keyspace();
-    let libraries = keyspace.libraries()?;
-    let has_field_deadlines = (0..DATABASES).any(|db| keyspace.expiring(db) > 0);
+    let Selection { leaves_out_keys, leaves_out_functions } = contents.selection;
+    let libraries = if leaves_out_functions { Vec::new() } else { keyspace.libraries()? };
+    let databases = || (0..DATABASES).filter(|_| !leaves_out_keys);
+    let has_field_deadlines = databases().any(|db| keyspace.expiring(db) > 0);
     let needed = match () {
         () if has_field_deadlines => Version::Twelve,
         () if !libraries.is_empty() => Version::Ten,
@@ -234,14 +278,21 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
     if contents.is_base {
         out.aux("aof-base", "1")?;
     }
+    if let Some(StreamPosition { id, offset, db, .. }) = contents.stream {
+        // Where no database is selected, the stream goes on with `SELECT`.
+        out.aux("repl-stream-db", &db.unwrap_or(0).to_string())?;
+        out.aux("repl-id", id.as_str())?;
+        out.aux("repl-offset", &offset.to_string())?;
+    }
     libraries.iter().try_for_each(|(_, code)| out.function(code))?;
-    let mut keys = 0;
-    for db in (0..DATABASES).filter(|db| keyspace.size(*db) > 0) {
+    let (mut keys, mut pause) = (0, Pause { each: Duration::from_micros(contents.delay_us), since: Duration::ZERO });
+    for db in databases().filter(|db| keyspace.size(*db) > 0) {
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
         let mut failed = None;
         keyspace.walk_keys(db, &mut |key, head, body| {
             let written = out.key(kind_of(head, version), key, head.deadline).map_err(Error::from);
-            match written.and_then(|()| write_value(out, version, keyspace, head, body)) {
+            let written = written.and_then(|()| write_value(out, version, keyspace, head, body));
+            match written.and_then(|()| pause.wait(out).map_err(Error::from)) {
                 Ok(()) => keys += 1,
                 Err(error) => failed = Some(error),
             }

@@ -161,6 +161,11 @@ impl<W: Write> Output<W> {
         self.bytes(&score.to_le_bytes())
     }
 
+    /// Flushes the target.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+
     /// Writes the end of a file, and returns the target, which may still have to be flushed.
     pub fn end(mut self) -> io::Result<W> {
         self.bytes(&[opcode::END])?;

@@ -89,6 +89,24 @@ impl Default for Limits {
     }
 }
 
+/// Digits of a number that is read without a search for the end of its line.
+const DIGITS: usize = 10;
+
+/// Reads a line of a mark and a number of a few digits without leading zeros; returns the number, and the bytes of the line. `None`: the
+/// line is another one, or incomplete.
+pub(super) fn short_number(input: &[u8]) -> Option<(usize, usize)> {
+    let digits = input.get(1..)?;
+    let mut number = 0;
+    for (n, byte) in digits.iter().take(DIGITS + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' if n == 0 || number > 0 => number = 10 * number + usize::from(byte - b'0'),
+            b'\r' if n > 0 && digits.get(n + 1) == Some(&b'\n') => return Some((number, n + 3)),
+            _ => return None,
+        }
+    }
+    None
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before the request.
@@ -245,6 +263,10 @@ impl Parser {
 
     /// Reads the number in the next line, which starts with a mark; `None`: the line is not complete.
     fn number(&mut self, input: &[u8], too_long: ProtocolError, wrong: ProtocolError) -> Result<Option<i64>, ProtocolError> {
+        if let Some((number, bytes)) = input.get(self.at..).and_then(short_number) {
+            self.at += bytes;
+            return Ok(i64::try_from(number).ok());
+        }
         let Some(line) = self.line(input, too_long)? else { return Ok(None) };
         let number = line.strip_suffix(b"\r").and_then(|line| line.get(1..)).and_then(parse_integer).ok_or(wrong)?;
         self.at += line.len() + 1;

@@ -201,6 +201,18 @@ fn requests_are_seen_ahead_as_they_are() {
     let (key, end) = Coming::of(&three).next().unwrap();
     assert_eq!((key, end), (&b"key"[..], three.len()));
     assert!((0..three.len()).all(|end| Coming::of(&three[..end]).next().is_none()));
+    // A request that runs a script has its keys elsewhere.
+    let requests: [(&[&[u8]], &[u8]); 5] = [
+        (&[b"EVALSHA", b"digest", b"2", b"first", b"second", b"argument"], b"first"),
+        (&[b"eval", &[b' '; 2000], b"1", b"first"], b"first"),
+        (&[b"FCALL_RO", b"function", b"0", b"argument"], b""),
+        (&[b"fcall", b"function", b"0"], b""),
+        (&[b"exists", b"key", b"1", b"x"], b"key"),
+    ];
+    for (words, expected) in requests {
+        let bytes = request(words);
+        assert_eq!(Coming::of(&bytes).next(), Some((expected, bytes.len())));
+    }
     let long = request(&[b"get", &[b'k'; 1025]]);
     assert!(Coming::of(&long).next().is_none() && whole(&long).0.len() == 1);
     // Requests that take long to go through are left to the parser.

@@ -36,7 +36,7 @@ pub fn export_rdb(keyspace: &Keyspace, path: &Path, version: Version, stops: &At
     if path.symlink_metadata().is_ok() {
         return Err(Error::Request(format!("{}: it is there already", path.display())));
     }
-    save(keyspace, path, Contents { version, is_base: false }, stops)
+    save(keyspace, path, Contents { version, ..Contents::default() }, stops)
 }
 
 /// Creates a directory like `appendonlydir` of Redis 7; an existing directory must be empty. Returns the number of keys.
@@ -49,7 +49,7 @@ pub fn export_log(keyspace: &Keyspace, directory: &Path, version: Version, stops
     if fs::read_dir(directory).map_err(Error::file(directory))?.next().is_some() {
         return Err(Error::Request(format!("{}: the directory is not empty", directory.display())));
     }
-    let keys = save(keyspace, &directory.join(BASE_FILE), Contents { version, is_base: true }, stops)?;
+    let keys = save(keyspace, &directory.join(BASE_FILE), Contents { version, is_base: true, ..Contents::default() }, stops)?;
     write_manifest(directory).map_err(|error| Error::Save { path: directory.display().to_string(), error: SaveError::Output(error) })?;
     Ok(keys)
 }

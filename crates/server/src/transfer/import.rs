@@ -4,8 +4,8 @@ use super::error::{Error, Result};
 use super::found::{Source, Start, files, open};
 use super::log::{Log, Next, Stopped};
 use super::rdb::{NO_PARTS, Visitor, Where, printable, rest, walk};
-use crate::append::PARTS;
 use crate::command::{Command, Ended, Server, Session, execute, find};
+use crate::feed::PARTS;
 use crate::keyspace::{self, DATABASES, Keyspace, check_key};
 use crate::persist::{LoadError, Pieces, check, load};
 use crate::rdb::{Element, Key, Reader, Record, StreamElement};
@@ -157,7 +157,7 @@ impl Found {
         }
         let mut next = keyspace.begin_successor()?;
         match self.load_into(&mut next, now) {
-            Ok(report) => keyspace.adopt(next).map(|()| report).map_err(Error::from),
+            Ok(report) => keyspace.adopt(next, None).map(|()| report).map_err(Error::from),
             Err(error) => {
                 next.discard();
                 // If that fails, too, the first reason is the one to report: the next start finds the rest.
@@ -322,6 +322,7 @@ impl Loader<'_> {
     /// that errors name the failing one.
     fn load_log(&mut self, path: &Path, source: Source, base: u64) -> Result<()> {
         let mut session = Session::new(1, &self.server);
+        session.repeats_log = true;
         let mut reply = Vec::new();
         let mut log = Log::new(source, base);
         loop {

@@ -118,11 +118,13 @@ fn a_log() {
         "EXEC",
         "SCRIPT LOAD x=1",
         "EVAL return(redis.call('incr',KEYS[1])) 1 a",
+        // Redis makes `~` exact, and leaves the limit.
+        "XADD stream MINID = 1 LIMIT 3 5-1 f v",
     ]);
     let (_directory, path) = with("appendonly.aof", &[b"#TS:1234\r\n", &commands[..], b"#TS:1235\r\n"].concat());
     let mut keyspace = fresh();
     let report = import(&path, &mut keyspace).unwrap();
-    assert_eq!(report, Report { keys: 3, expired: 1, commands: 14, ..Report::default() });
+    assert_eq!(report, Report { keys: 4, expired: 1, commands: 15, ..Report::default() });
     assert_eq!((text(&mut keyspace, 0, "a"), text(&mut keyspace, 2, "old")), (Some("43".into()), Some("6".into())));
     assert_eq!(text(&mut keyspace, 2, "gone"), None);
     assert_eq!(keyspace.find(2, b"l").unwrap().unwrap().count, 2);

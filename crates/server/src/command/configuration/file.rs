@@ -171,7 +171,11 @@ pub(in crate::command) fn rewrite(text: &str, configuration: &Configuration, use
             None if users.is_some() && name.eq_ignore_ascii_case("user") => {}
             Some(Known::Parameter(parameter)) if !seen.contains(&parameter.name) => {
                 seen.push(parameter.name);
-                lines.push(line_of(parameter.name, &(parameter.get)(configuration), configuration));
+                let value = (parameter.get)(configuration);
+                // Redis does not take an empty value for no primary.
+                if parameter.name != "replicaof" || !value.is_empty() {
+                    lines.push(line_of(parameter.name, &value, configuration));
+                }
             }
             Some(Known::Free(free)) if !seen.contains(&free.name()) => {
                 seen.push(free.name());
@@ -200,7 +204,7 @@ pub(in crate::command) fn rewrite(text: &str, configuration: &Configuration, use
 }
 
 /// Directives whose value is several words, and is written without quotes.
-const SEVERAL_WORDS: [&str; 3] = ["bind", "latency-tracking-info-percentiles", "save"];
+const SEVERAL_WORDS: [&str; 4] = ["bind", "latency-tracking-info-percentiles", "replicaof", "save"];
 
 /// The line of a directive, or several lines joined.
 fn line_of(name: &str, value: &str, configuration: &Configuration) -> String {

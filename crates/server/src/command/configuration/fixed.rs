@@ -30,7 +30,6 @@ const fn fixed(names: &'static str, values: &'static str, why: &'static str) -> 
     Fixed { names, values, why }
 }
 
-const ALONE: &str = "there is no replication";
 const CLUSTER: &str = "there is no cluster";
 const PROCESS: &str = "the service manager (systemd, a container) controls the process";
 const MODULES: &str = "there are no modules";
@@ -44,12 +43,10 @@ pub const FIXED: &[Fixed] = &[
     fixed("databases", "16", "the data format has 16 databases"),
     fixed("enable-protected-configs", "no", "names that could do harm cannot be changed while the server runs"),
     fixed("gopher-enabled", "no", "Redis has removed the protocol, too"),
-    fixed("min-replicas-to-write min-slaves-to-write", "0", ALONE),
     fixed("oom-score-adj", "no", PROCESS),
     fixed("oom-score-adj-values", "0 200 800", PROCESS),
     fixed("proto-max-bulk-len", "536870912|512mb", "a string may have 512 MiB"),
-    fixed("replicaof slaveof", "|no one", ALONE),
-    fixed("shutdown-on-sigint shutdown-on-sigterm", "default", "the server stops cleanly within milliseconds"),
+    fixed("shutdown-on-sigint shutdown-on-sigterm", "default", "the server stops cleanly"),
     fixed("socket-mark-id", "0", "connections have no mark"),
 ];
 

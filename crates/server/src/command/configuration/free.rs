@@ -100,8 +100,7 @@ const fn memory(names: &'static str, default: &'static str, low: u64, why: &'sta
 const LISTS: &str = "`list-max-listpack-size` says which lists are small";
 const LOGGED: &str = "there is one way to write and read the log that `appendonly` keeps";
 const LAZY: &str = "removing a key costs the same whatever it holds";
-const EVICTION: &str = "no key is evicted";
-const ALONE: &str = "there is no replication";
+const EVICTION: &str = "evicting takes at most 5 ms at a time";
 const CLUSTER: &str = "there is no cluster";
 const SNAPSHOT: &str = "changes are durable without it; the server saves all data in one file only on request";
 const MODULES: &str = "there are no modules";
@@ -111,10 +110,8 @@ const PROCESSORS: &str = "taskset, systemd or the container decides which proces
 const ONE_THREAD: &str = "one thread runs the network and the commands";
 const TITLE: &str = "the process title is never changed";
 const SESSIONS: &str = "TLS sessions are not resumed";
-const CLIENT_TLS: &str = "the server opens no connections";
 const CIPHERS: &str = "only suites with forward secrecy and authenticated encryption (AES-GCM, ChaCha20-Poly1305) are supported";
 const CRASHES: &str = "the server writes no crash reports";
-const INT_MIN: i64 = i32::MIN as i64;
 
 /// Directives without effect.
 pub const FREE: &[Free] = &[
@@ -134,7 +131,7 @@ pub const FREE: &[Free] = &[
     whether("aof-use-rdb-preamble", "yes", LOGGED),
     text("availability-zone", "no command tells it"),
     text("bgsave_cpulist bgsave-cpulist", PROCESSORS),
-    text("bind-source-addr", CLIENT_TLS),
+    text("bind-source-addr", "the system chooses the address from which a replica connects to its primary"),
     text("bio_cpulist bio-cpulist", PROCESSORS),
     whether("cluster-allow-pubsubshard-when-down", "yes", CLUSTER),
     whether("cluster-allow-reads-when-down", "no", CLUSTER),
@@ -161,7 +158,7 @@ pub const FREE: &[Free] = &[
     whether("crash-log-enabled", "no", CRASHES),
     whether("crash-memcheck-enabled", "no", CRASHES),
     whether("disable-thp", "yes", "the server runs no copy of itself, so large pages do no harm"),
-    whether("dual-channel-replication-enabled", "no", ALONE),
+    whether("dual-channel-replication-enabled", "no", "the stream waits on disk for replicas that load"),
     whether("dynamic-hz", "yes", CLOCK),
     free("enable-module-command", "no", Values::Word("no yes local"), MODULES),
     whether("extended-redis-compatibility", "no", "replies follow Redis in any case"),
@@ -171,14 +168,11 @@ pub const FREE: &[Free] = &[
     free("io-threads", "1", Values::Integer(1, 256), ONE_THREAD),
     whether("io-threads-do-reads", "no", ONE_THREAD),
     whether("jemalloc-bg-thread", "no", "the allocator is the system's"),
-    free("key-load-delay", "0", Values::Integer(INT_MIN, i32::MAX as i64), SNAPSHOT),
     whether("lazyfree-lazy-eviction", "no", LAZY),
     whether("lazyfree-lazy-expire", "no", LAZY),
     whether("lazyfree-lazy-server-del", "no", LAZY),
     whether("lazyfree-lazy-user-del", "no", LAZY),
     whether("lazyfree-lazy-user-flush", "no", LAZY),
-    count("lfu-decay-time", "1", 0, EVICTION),
-    count("lfu-log-factor", "10", 0, EVICTION),
     count("list-compress-depth", "0", 0, "the engine compresses all data alike"),
     free("list-max-ziplist-entries", "512", Values::Integer(0, i64::MAX), LISTS),
     memory("list-max-ziplist-value", "64", 0, LISTS),
@@ -186,63 +180,40 @@ pub const FREE: &[Free] = &[
     text("locale-collate", "strings are compared byte by byte"),
     whether("lua-enable-deprecated-api", "no", "scripts have the functions of Redis 7.0"),
     whether("lua-replicate-commands", "yes", "the log has what scripts have done, never the scripts"),
-    text("masterauth primaryauth", ALONE),
-    text("masteruser primaryuser", ALONE),
     count("max-new-connections-per-cycle", "10", 1, "an event-loop iteration accepts 64 clients"),
     count("max-new-tls-connections-per-cycle", "1", 1, "an event-loop iteration takes four steps of handshakes"),
     free("maxmemory-eviction-tenacity", "10", Values::Integer(0, 100), EVICTION),
-    free(
-        "maxmemory-policy",
-        "noeviction",
-        Values::Word("volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu allkeys-random noeviction"),
-        "nothing is evicted: data beyond the memory go to disk",
-    ),
-    count("maxmemory-samples", "5", 1, EVICTION),
-    count("min-replicas-max-lag min-slaves-max-lag", "10", 0, ALONE),
     whether("no-appendfsync-on-rewrite", "no", LOGGED),
     free("prefetch-batch-max-size", "16", Values::Integer(0, 128), ONE_THREAD),
     free("proc-title-template", "{title} {listen-addr} {server-mode}", Values::Text, TITLE),
-    free("propagation-error-behavior", "ignore", Values::Word("ignore panic panic-on-replicas"), ALONE),
-    whether("rdb-del-sync-files", "no", ALONE),
-    free("rdb-key-save-delay", "0", Values::Integer(INT_MIN, i32::MAX as i64), SNAPSHOT),
+    free(
+        "propagation-error-behavior",
+        "ignore",
+        Values::Word("ignore panic panic-on-replicas"),
+        "a replica logs requests of its primary that fail, and goes on",
+    ),
+    whether("rdb-del-sync-files", "no", "full synchronisations write no files"),
     whether("rdb-save-incremental-fsync", "no", "saved files are synced once they are complete"),
     whether("rdbchecksum", "yes", "saved files always end in a checksum"),
     whether("rdbcompression", "no", "saved files are not compressed; imported ones may be"),
-    memory("repl-backlog-size", "1048576", 1, ALONE),
-    free("repl-backlog-ttl", "3600", Values::Integer(0, i64::MAX), ALONE),
-    whether("repl-disable-tcp-nodelay", "no", ALONE),
-    free("repl-diskless-load", "disabled", Values::Word("disabled on-empty-db swapdb"), ALONE),
-    whether("repl-diskless-sync", "yes", ALONE),
-    count("repl-diskless-sync-delay", "5", 0, ALONE),
-    count("repl-diskless-sync-max-replicas", "0", 0, ALONE),
-    count("repl-ping-replica-period repl-ping-slave-period", "10", 1, ALONE),
-    count("repl-timeout", "60", 1, ALONE),
-    text("replica-announce-ip slave-announce-ip", ALONE),
-    count("replica-announce-port slave-announce-port", "0", 0, ALONE),
-    whether("replica-announced", "yes", ALONE),
-    whether("replica-ignore-disk-write-errors", "no", ALONE),
-    whether("replica-ignore-maxmemory slave-ignore-maxmemory", "yes", ALONE),
+    free("repl-diskless-load", "disabled", Values::Word("disabled on-empty-db swapdb"), "all data are always loaded beside the old ones"),
+    whether("repl-diskless-sync", "yes", "full synchronisations are always streamed from a snapshot"),
+    whether("replica-ignore-disk-write-errors", "no", "a replica goes on, and begins the log that `appendonly` keeps anew"),
+    whether("replica-ignore-maxmemory slave-ignore-maxmemory", "yes", "a replica evicts nothing: its primary does"),
     whether("replica-lazy-flush slave-lazy-flush", "no", LAZY),
-    count("replica-priority slave-priority", "100", 0, ALONE),
-    whether("replica-read-only slave-read-only", "yes", ALONE),
-    whether("replica-serve-stale-data slave-serve-stale-data", "yes", ALONE),
     free("sanitize-dump-payload", "yes", Values::Word("no yes clients"), "`RESTORE` always checks its input"),
     free("save", "", Values::Saves, SNAPSHOT),
     text("server_cpulist server-cpulist", PROCESSORS),
     whether("set-proc-title", "yes", TITLE),
-    count("shutdown-timeout", "10", 0, ALONE),
     whether("stop-writes-on-bgsave-error", "yes", "it concerns periodic saves, of which there are none"),
     memory("stream-node-max-bytes", "4096", 0, "stream entries are stored one by one"),
     text("tls-ciphers", CIPHERS),
     text("tls-ciphersuites", CIPHERS),
-    text("tls-client-cert-file", CLIENT_TLS),
-    text("tls-client-key-file", CLIENT_TLS),
-    text("tls-client-key-file-pass", CLIENT_TLS),
+    text("tls-client-key-file-pass", "keys that are encrypted are not read; restrict the file's permissions"),
     whether("tls-cluster", "no", CLUSTER),
     text("tls-dh-params-file", "key exchange uses elliptic curves only"),
     text("tls-key-file-pass", "keys that are encrypted are not read; restrict the file's permissions"),
     whether("tls-prefer-server-ciphers", "no", "every supported suite is strong, and the client knows which is fast for it"),
-    whether("tls-replication", "no", ALONE),
     count("tls-session-cache-size", "20480", 0, SESSIONS),
     count("tls-session-cache-timeout", "300", 0, SESSIONS),
     whether("tls-session-caching", "yes", SESSIONS),

@@ -8,7 +8,7 @@ use super::values::bytes;
 pub enum Class {
     /// Clients that get replies only.
     Normal,
-    /// Replicas, of which there are none.
+    /// Replicas. Their limits count bytes of the stream that are not sent yet.
     Replica,
     /// Clients that listen: to channels, or to all commands (`MONITOR`).
     PubSub,

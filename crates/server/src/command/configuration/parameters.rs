@@ -1,11 +1,14 @@
 //! The table of directives that have an effect: description, current value, and parser of each.
 
 use super::values::{bytes, dump_name, log_name, memory, name_of, number, percentile, percentile_text, permissions, yes_or_no};
-use super::{Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, Parameter, Supervised, Why, addresses};
-use crate::tls;
+use super::{
+    Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, Parameter, Policy, Supervised, Why, addresses,
+};
+use super::{encryption, following, replication};
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
-const fn parameter(
+pub(super) const fn parameter(
     name: &'static str,
     changes: bool,
     about: &'static str,
@@ -17,14 +20,21 @@ const fn parameter(
 
 impl Parameter {
     /// Adds a second name.
-    const fn also(mut self, name: &'static str) -> Self {
+    pub(super) const fn also(mut self, name: &'static str) -> Self {
         self.also = name;
         self
     }
 }
 
 /// Directives that have an effect, in order.
-pub const PARAMETERS: &[Parameter] = &[
+pub static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
+    let mut all = [GENERAL, encryption::PARAMETERS, replication::PARAMETERS, following::PARAMETERS].concat();
+    all.sort_unstable_by_key(|parameter| parameter.name);
+    all
+});
+
+/// Directives of one server, in order.
+const GENERAL: &[Parameter] = &[
     parameter(
         "aclfile",
         false,
@@ -224,6 +234,20 @@ pub const PARAMETERS: &[Parameter] = &[
         },
     ),
     parameter(
+        "lfu-decay-time",
+        true,
+        "minutes without use that take one from the frequency of a key; 0: none do",
+        |c| c.counting.decay_minutes.to_string(),
+        |c, value| number(value, 0, i32::MAX.into()).map(|number| c.counting.decay_minutes = number),
+    ),
+    parameter(
+        "lfu-log-factor",
+        true,
+        "how slowly the frequency of a key grows with its uses: with 10 it reaches its end, 255, after about a million",
+        |c| c.counting.log_factor.to_string(),
+        |c, value| number(value, 0, i32::MAX.into()).map(|number| c.counting.log_factor = number),
+    ),
+    parameter(
         "list-max-listpack-size",
         true,
         "items up to which a list lies in its key's entry, if they take no more than 8 KiB; -1 to -5: 4, 8, 16, 32, 64 KiB of them",
@@ -259,10 +283,30 @@ pub const PARAMETERS: &[Parameter] = &[
         |c, value| number(value, 1, u32::MAX.into()).map(|number| c.clients_max = number),
     ),
     parameter(
+        "maxdata",
+        true,
+        "bytes of all keys and values, such as `10gb`, beyond which keys are evicted or requests that add data refused, as \
+         `maxdata-policy` says; 0: no limit",
+        |c| c.data_max.to_string(),
+        |c, value| bytes(value).map(|bytes| c.data_max = bytes),
+    ),
+    parameter(
+        "maxdata-policy",
+        true,
+        "keys that are evicted beyond `maxdata`: of all keys or of those with a deadline (`volatile`) the longest idle (`lru`), the least \
+         used (`lfu`), any, or the first to expire (`ttl`); `noeviction`: none",
+        |c| c.policy.name().into(),
+        |c, value| {
+            c.policy = Policy::parse(value).ok_or_else(|| format!("argument(s) must be one of the following: {}", Policy::names()))?;
+            Ok(())
+        },
+    )
+    .also("maxmemory-policy"),
+    parameter(
         "maxmemory",
         true,
         "memory for memtables, block cache and hot keys together, such as `512mb`; less than 2 MiB means 2 MiB, 0 that each has its \
-         default. It does not limit the data: those beyond it are on disk, and nothing is evicted",
+         default. It does not limit the data: those beyond it are on disk (`maxdata` limits them)",
         |c| c.memory.to_string(),
         |c, value| bytes(value).map(|bytes| c.memory = bytes),
     )
@@ -274,6 +318,13 @@ pub const PARAMETERS: &[Parameter] = &[
          closed. 0: no limit",
         |c| c.clients_memory.text(),
         |c, value| ClientsMemory::parse(value).map(|memory| c.clients_memory = memory),
+    ),
+    parameter(
+        "maxmemory-samples",
+        true,
+        "keys that are looked at for each one that is evicted: more choose better, and take longer",
+        |c| c.eviction_samples.to_string(),
+        |c, value| number(value, 1, i32::MAX.into()).map(|number| c.eviction_samples = number),
     ),
     parameter(
         "metrics-bind",
@@ -439,74 +490,6 @@ pub const PARAMETERS: &[Parameter] = &[
         "seconds after which an idle client is closed; 0: never",
         |c| c.timeout.to_string(),
         |c, value| number(value, 0, i32::MAX.into()).map(|number| c.timeout = number),
-    ),
-    parameter(
-        "tls-auth-clients",
-        true,
-        "whether TLS clients must show a certificate: `yes`, `optional` (one that is shown must be valid), `no` (not requested)",
-        |c| c.tls.clients.name().into(),
-        |c, value| {
-            c.tls.clients = tls::Clients::parse(value).ok_or("argument(s) must be one of the following: no, yes, optional")?;
-            Ok(())
-        },
-    ),
-    parameter(
-        "tls-ca-cert-dir",
-        true,
-        "directory of more files like `tls-ca-cert-file`, whatever their names; empty: none",
-        |c| c.tls.authorities_directory.clone(),
-        |c, value| {
-            c.tls.authorities_directory = value.into();
-            Ok(())
-        },
-    ),
-    parameter(
-        "tls-ca-cert-file",
-        true,
-        "PEM file of the authorities that sign client certificates; empty: none",
-        |c| c.tls.authorities.clone(),
-        |c, value| {
-            c.tls.authorities = value.into();
-            Ok(())
-        },
-    ),
-    parameter(
-        "tls-cert-file",
-        true,
-        "PEM file of the server's certificate chain. `CONFIG SET` reads it again, also under the same name",
-        |c| c.tls.certificate.clone(),
-        |c, value| {
-            c.tls.certificate = value.into();
-            Ok(())
-        },
-    ),
-    parameter(
-        "tls-key-file",
-        true,
-        "PEM file of the certificate's key",
-        |c| c.tls.key.clone(),
-        |c, value| {
-            c.tls.key = value.into();
-            Ok(())
-        },
-    ),
-    parameter(
-        "tls-port",
-        false,
-        "port for TLS clients, on the same addresses; 0: none",
-        |c| c.tls_port.to_string(),
-        |c, value| number(value, 0, 65_535).map(|number| c.tls_port = number),
-    ),
-    parameter(
-        "tls-protocols",
-        true,
-        "allowed versions, of `TLSv1.2` and `TLSv1.3`; empty: both",
-        |c| c.tls.protocols.clone(),
-        |c, value| {
-            tls::versions(value)?;
-            c.tls.protocols = value.into();
-            Ok(())
-        },
     ),
     parameter(
         "tracking-table-max-keys",

@@ -39,7 +39,7 @@ fn begin(driven: &mut Driven, peer: &mut Peer, request: Vec<u8>) {
     }
 }
 
-fn ask(driven: &mut Driven, client: &mut TcpStream, line: &str, expected: &str) {
+pub(super) fn ask(driven: &mut Driven, client: &mut TcpStream, line: &str, expected: &str) {
     client.write_all(line.as_bytes()).unwrap();
     client.write_all(b"\r\n").unwrap();
     client.set_nonblocking(true).unwrap();

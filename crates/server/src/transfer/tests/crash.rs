@@ -218,7 +218,7 @@ fn the_old_keys_are_used_until_the_new_ones_are_whole() {
     assert_eq!((keyspace.size(0), next.size(0)), (1, 301));
     let head = next.find_collection(0, b"s").unwrap().unwrap();
     assert_eq!(next.members(&head).unwrap().len(), 300);
-    keyspace.adopt(next).unwrap();
+    keyspace.adopt(next, None).unwrap();
     assert_eq!([1, 2, 3].map(|watcher| keyspace.was_disturbed(watcher)), [true, true, false]);
     let head = keyspace.find_collection(0, b"s").unwrap().unwrap();
     assert_eq!((keyspace.members(&head).unwrap().len(), keyspace.find(0, b"late").unwrap()), (300, None));

@@ -1,0 +1,296 @@
+//! The position of the keyspace in the replication stream: which stream, how many bytes of it, and which of them are stored (`backlog`).
+//!
+//! It changes in the batch that changes the data, so data and offset agree whatever ends the process. The offset is where the stored bytes
+//! end; the setting `stream` has the rest, and the offset while no byte is stored. A keyspace that never took part in replication has
+//! neither that setting nor the families of stored bytes.
+
+use super::backlog::{self, BACKLOG, Parts};
+use super::error::{Error, Result};
+use super::layout::{self, Room};
+use super::{DATABASES, Keyspace, STREAM_FORMAT};
+use crate::system;
+use sinterdb::internal::coding::Decoder;
+use std::fmt;
+
+/// Name of the setting.
+const STREAM: &[u8] = b"stream";
+/// Byte for "no database" in the setting.
+const NO_DB: u8 = u8::MAX;
+
+/// Identity of a replication stream: 40 letters and digits, in what we make 40 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamId([u8; 40]);
+
+impl StreamId {
+    /// Reads an id that another server sent.
+    pub fn parse(text: &[u8]) -> Option<StreamId> {
+        let bytes: [u8; 40] = text.try_into().ok()?;
+        bytes.iter().all(u8::is_ascii_alphanumeric).then_some(StreamId(bytes))
+    }
+
+    /// The id as it is sent.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A position in a replication stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamPosition {
+    /// The stream.
+    pub id: StreamId,
+    /// Number of its bytes so far.
+    pub offset: u64,
+    /// The stream that this one continues, and the offset up to which both are the same.
+    pub second: Option<(StreamId, u64)>,
+    /// The database that is selected at this position; `None`: none is, so a `SELECT` comes next.
+    pub db: Option<usize>,
+}
+
+impl StreamPosition {
+    /// Position in a stream that continues no other.
+    pub fn new(id: StreamId, offset: u64) -> StreamPosition {
+        StreamPosition { id, offset, second: None, db: None }
+    }
+}
+
+/// The position, and what else is known of the stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Stream {
+    position: Option<StreamPosition>,
+    /// Division of the stored bytes.
+    parts: Parts,
+    /// Offset at which the last commit began.
+    last: u64,
+    /// The stream ends amid a string that is sent in pieces: readers have some of them under a reserved key.
+    is_amid: bool,
+}
+
+impl Stream {
+    /// Whether the setting says the same of both.
+    fn has_setting_of(&self, other: &Stream) -> bool {
+        let at_offset = |position: StreamPosition| StreamPosition { offset: 0, ..position };
+        let rest = |stream: &Stream| Stream { position: stream.position.map(at_offset), last: 0, ..*stream };
+        rest(self) == rest(other)
+    }
+
+    /// `id | offset, 8 bytes | starts of the parts, 24 bytes | database or 255 | ends amid a string: 0 or 1`, and with a second id
+    /// `id | offset, 8 bytes`.
+    fn encode(&self) -> Option<Vec<u8>> {
+        let position = self.position?;
+        let mut out = position.id.0.to_vec();
+        out.extend_from_slice(&position.offset.to_le_bytes());
+        self.parts.encode(&mut out);
+        out.push(position.db.and_then(|db| u8::try_from(db).ok()).unwrap_or(NO_DB));
+        out.push(u8::from(self.is_amid));
+        if let Some((id, offset)) = position.second {
+            out.extend_from_slice(&id.0);
+            out.extend_from_slice(&offset.to_le_bytes());
+        }
+        Some(out)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Stream> {
+        let mut from = Decoder::new(bytes);
+        let id = StreamId::parse(from.bytes(40)?)?;
+        let offset = from.u64()?;
+        let parts = Parts::decode(from.bytes(24)?, offset)?;
+        let (db, amid) = (from.u8()?, from.u8()?);
+        let second = if from.is_empty() { None } else { Some((StreamId::parse(from.bytes(40)?)?, from.u64()?)) };
+        let db = (db != NO_DB).then_some(usize::from(db)).filter(|db| *db < DATABASES);
+        let is_valid = from.is_empty() && amid <= 1;
+        is_valid.then_some(Stream { position: Some(StreamPosition { id, offset, second, db }), parts, last: 0, is_amid: amid == 1 })
+    }
+}
+
+impl Keyspace {
+    /// A new id, which no other stream has.
+    pub fn new_stream_id(&mut self) -> StreamId {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        // Without numbers of the system, those of the keyspace have to do.
+        let bytes = system::random_bytes(20).unwrap_or_else(|_| (0..20).map(|_| self.random().to_le_bytes()[0]).collect());
+        let mut id = [0; 40];
+        for (two, byte) in id.chunks_exact_mut(2).zip(bytes) {
+            two.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        StreamId(id)
+    }
+
+    /// The position in the replication stream, with the bytes of this turn; `None`: the keyspace takes part in no replication.
+    pub fn stream(&self) -> Option<&StreamPosition> {
+        self.stream.position.as_ref()
+    }
+
+    /// Begins at a position, without stored bytes, in the turn's batch.
+    ///
+    /// # Errors
+    /// Errors of the engine, which gets families for stored bytes with the first position.
+    pub fn begin_stream(&mut self, position: StreamPosition) -> Result<()> {
+        let db = self.db().clone();
+        if !self.turn.backlog_mut().find_families(&db) {
+            let settings = backlog::settings(db.family_settings(&db.default_family())?);
+            for name in BACKLOG {
+                // An attempt that failed has made some of them.
+                if db.family(name).is_none() {
+                    db.create_family(name, settings.clone())?;
+                }
+            }
+            self.turn.backlog_mut().find_families(&db);
+        }
+        if self.committed_stream.position.is_none() {
+            // Programs that know nothing of streams would change data and not the position.
+            self.turn.put(Room::Keys, layout::setting_key(b"format"), STREAM_FORMAT.to_le_bytes());
+        }
+        self.forget_backlog();
+        self.stream = Stream { position: Some(position), parts: Parts::from(position.offset), last: 0, is_amid: false };
+        self.put_stream();
+        Ok(())
+    }
+
+    /// Ends the part in replication, in the turn's batch.
+    pub fn end_stream(&mut self) {
+        if self.stream.position.is_some() {
+            self.forget_backlog();
+            self.stream = Stream::default();
+            self.put_stream();
+        }
+    }
+
+    /// Goes on under another id, in the turn's batch: the old id becomes the second one, valid up to here, and stored bytes stay.
+    pub fn change_stream_id(&mut self, new: StreamId) {
+        if let Some(position) = &mut self.stream.position {
+            position.second = Some((position.id, position.offset));
+            position.id = new;
+            self.put_stream();
+        }
+    }
+
+    /// Removes all stored bytes.
+    fn forget_backlog(&mut self) {
+        let Stream { position, parts, .. } = &self.committed_stream;
+        self.turn.backlog_mut().begin_anew(parts, position.map_or(0, |position| position.offset));
+    }
+
+    /// Appends to the stream, in the turn's batch; `db`: the database that is selected behind the bytes.
+    pub fn feed(&mut self, bytes: &[u8], db: Option<usize>) {
+        let Some(position) = &mut self.stream.position else { return };
+        if !bytes.is_empty() {
+            self.turn.feed(self.stream.parts.last().0, position.offset, bytes);
+            position.offset += bytes.len() as u64;
+            position.db = db;
+        }
+    }
+
+    /// Whether the stream ends amid a string that is sent in pieces.
+    pub fn is_amid(&self) -> bool {
+        self.stream.is_amid
+    }
+
+    /// Notes whether the stream ends amid a string that is sent in pieces.
+    pub fn note_amid(&mut self, is_amid: bool) {
+        self.stream.is_amid = is_amid && self.stream.position.is_some();
+    }
+
+    /// Smallest offset from which the stream can be read.
+    pub fn backlog_start(&self) -> u64 {
+        self.stream.parts.start()
+    }
+
+    /// Reads committed bytes of the stream behind `from`, at most `most` of them, and at least one if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: bytes from there are not stored (any more). Errors of the engine.
+    pub fn read_backlog(&self, from: u64, most: usize, out: &mut Vec<u8>) -> Result<()> {
+        let end = self.committed_stream.position.map_or(0, |position| position.offset);
+        let to = from.saturating_add(most as u64).min(end);
+        if from >= to {
+            return Ok(());
+        }
+        let (backlog, stream) = (self.turn.backlog(), (&self.committed_stream.parts, end));
+        if from < self.committed_stream.last {
+            // The last batch may be on its way, and these bytes are older.
+            return backlog.read(self.turn.engine(), stream, (from, to.min(self.committed_stream.last)), out);
+        }
+        backlog.read(self.turn.db(), stream, (from, to), out)
+    }
+
+    /// Begins a new part of the stored bytes, in the turn's batch, if the last one has at least `size` bytes. The oldest of three parts
+    /// makes way for it, unless it has bytes behind `keep_from`: then the last part grows. Nothing was fed in this turn.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub fn turn_backlog(&mut self, size: u64, keep_from: u64) -> Result<()> {
+        let Some(end) = self.stream.position.map(|position| position.offset) else { return Ok(()) };
+        let (part, from, to) = self.stream.parts.oldest(end);
+        let is_free = from == to;
+        let is_due = end.saturating_sub(self.stream.parts.last().1) >= size.max(1);
+        if !is_due || !is_free && to > keep_from || !self.turn.backlog().is_untouched() {
+            return Ok(());
+        }
+        if !self.would_wait() {
+            // The family of the last part gets no writes for long: what is in its memtable would keep the engine's log from being deleted.
+            self.db().begin_flush()?;
+        }
+        if !is_free {
+            self.turn.backlog_mut().clear(part, from, to);
+        }
+        self.stream.parts.begin(part, end);
+        self.put_stream();
+        Ok(())
+    }
+
+    fn put_stream(&mut self) {
+        let key = layout::setting_key(STREAM);
+        match self.stream.encode() {
+            Some(value) => self.turn.put(Room::Keys, key, value),
+            None => self.turn.delete(Room::Keys, key),
+        }
+    }
+
+    /// Writes the setting if it says something new. Comes before each commit.
+    pub(super) fn settle_stream(&mut self) {
+        if !self.stream.has_setting_of(&self.committed_stream) {
+            self.put_stream();
+        }
+        let end = self.stream.position.map_or(0, |position| position.offset);
+        self.stream.last = self.turn.backlog().first_fresh().unwrap_or(end);
+    }
+
+    /// Reads the position at the start.
+    pub(super) fn load_stream(&mut self) -> Result<()> {
+        let Some(bytes) = self.setting(STREAM)? else { return Ok(()) };
+        let mut stream = Stream::decode(&bytes).ok_or(Error::Damaged("the position in the replication stream"))?;
+        let db = self.turn.db().clone();
+        let (part, _) = stream.parts.last();
+        if !self.turn.backlog_mut().find_families(&db) {
+            return Err(Error::Damaged("the replication stream is missing"));
+        }
+        if let Some(position) = &mut stream.position
+            && let Some(end) = self.turn.backlog().end(part, &db)?
+        {
+            if end < position.offset {
+                return Err(Error::Damaged("the end of the replication stream"));
+            }
+            position.offset = end;
+        }
+        (self.stream, self.committed_stream) = (stream, stream);
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! The primary of a replica, as the rest of the server sees it: the state of the link, and a handover of the primary's role (`FAILOVER`).
+
+use super::link::Address;
+use super::wire::Progress;
+use std::sync::Arc;
+
+/// The link of a replica to its primary.
+#[derive(Debug, Default)]
+pub enum State {
+    /// There is no link, and no attempt to make one runs.
+    #[default]
+    Down,
+    /// The link is being made.
+    Making(Arc<Progress>),
+    /// The link carries the stream, as the connection of this session.
+    Up(u64),
+}
+
+/// A replica's side of replication.
+#[derive(Debug, Default)]
+pub struct Upstream {
+    /// State of the link.
+    pub state: State,
+    /// When the link broke, unix milliseconds; `None`: it is up, or has never been.
+    pub down_since: Option<u64>,
+    /// The primary has been chosen anew, and the event loop has not noticed yet.
+    pub is_changed: bool,
+    /// The primary has asked how far the replica is.
+    pub is_asked: bool,
+    /// Requests of the primary that have failed here.
+    pub failed: u64,
+    /// When the last of them was logged, unix milliseconds.
+    pub told_at: u64,
+    /// The handover that runs.
+    pub failover: Failover,
+}
+
+impl Upstream {
+    /// The state, under the name that `ROLE` has for it.
+    pub fn name(&self) -> &'static str {
+        match &self.state {
+            State::Down => "connect",
+            State::Making(progress) => progress.stage(),
+            State::Up(_) => "connected",
+        }
+    }
+
+    /// Session of the primary's connection; `None`: the link is not up.
+    pub fn session(&self) -> Option<u64> {
+        if let State::Up(session) = self.state { Some(session) } else { None }
+    }
+
+    /// Whether the link is up.
+    pub fn is_up(&self) -> bool {
+        self.session().is_some()
+    }
+
+    /// Progress of all data that are being loaded: see [`Progress::data`].
+    pub fn data(&self) -> Option<(u64, u64, u64)> {
+        if let State::Making(progress) = &self.state { progress.data() } else { None }
+    }
+}
+
+/// Handover of the primary's role to one of its replicas.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Failover {
+    /// None.
+    #[default]
+    None,
+    /// Writes are paused until a replica has all.
+    Waiting {
+        /// The replica; `None`: the first one that has all.
+        to: Option<Address>,
+        /// Time after which the handover is given up, unix milliseconds.
+        until: Option<u64>,
+        /// The replica takes over at that time although it lacks something.
+        forces: bool,
+    },
+    /// This replica was told, or is about to be, to take over.
+    Handing(Address),
+}
+
+impl Failover {
+    /// Whether a handover runs.
+    pub fn runs(&self) -> bool {
+        *self != Failover::None
+    }
+
+    /// The state, under the name that `INFO` has for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Failover::None => "no-failover",
+            Failover::Waiting { .. } => "waiting-for-sync",
+            Failover::Handing(_) => "failover-in-progress",
+        }
+    }
+}
