@@ -28,9 +28,9 @@ pub const NOT_IN_NINE: &[&str] =
 /// [`OF_REDIS`] and the field that a log does not tell: a consumer counts as seen when the log is run.
 pub const NOT_IN_LOGS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time"];
 
-/// [`NOT_IN_LOGS`] and what a primary of Redis 7.0 does not tell its replicas of a group that is read: its counts, and consumers to which
-/// nothing is delivered. Pending entries name their consumers.
-pub const NOT_IN_STREAMS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time", "entries-read", "lag", "consumers"];
+/// [`NOT_IN_LOGS`] and what a primary of Redis 7.0 does not tell its replicas of a group that is read: its counts, consumers to which
+/// nothing is delivered, and that pending entries were read again. The numbers of pending entries are compared.
+pub const NOT_IN_STREAMS: &[&str] = &["radix-tree-keys", "radix-tree-nodes", "seen-time", "entries-read", "lag", "consumers", "pending"];
 
 /// A reply without the values behind these labels.
 fn without(labels: &[&str], reply: Reply) -> Reply {
