@@ -163,6 +163,8 @@ struct EventLoop {
     postponed: Vec<u64>,
     /// Clients with replies that wait for a sync.
     awaiting: Vec<u64>,
+    /// Clients that were not there when a sync ended, as their script runs, and why the sync has failed, if it has.
+    missed: Vec<(u64, Option<String>)>,
     /// The last commit for which a sync was asked.
     asked: u64,
     /// The commit that has to be synced before a message of the request that was run last may leave.
@@ -271,6 +273,7 @@ impl Net {
             unsettled: Vec::new(),
             postponed: Vec::new(),
             awaiting: Vec::new(),
+            missed: Vec::new(),
             asked: 0,
             cause: 0,
             handshakes: 0,

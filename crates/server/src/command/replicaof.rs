@@ -117,7 +117,10 @@ impl Server {
     /// Address of a replica that has all of the stream: of the given one, or of any.
     pub fn replica_with_all(&self, keyspace: &Keyspace, at: Option<&Address>) -> Option<Address> {
         let end = offset(keyspace);
-        let online = self.replicas.iter().filter(|(_, replica)| replica.stage == Stage::Online && replica.acknowledged == end);
+        let online = self.replicas.iter().filter(|(_, replica)| {
+            let has_all = replica.stage == Stage::Online && replica.acknowledged == end;
+            has_all && (1..=i64::from(u16::MAX)).contains(&replica.port)
+        });
         online.map(|(id, replica)| self.address_of(id, replica)).find(|address| at.is_none_or(|at| at == address))
     }
 

@@ -494,10 +494,17 @@ impl ScriptHost<'_> {
         }
         let is_refused = running.adds_nothing && !running.has_written && unit.flags & DENYOOM != 0;
         if unit.flags & WRITE != 0 {
-            running.has_written |= !is_refused;
             check_writes(self.server)?;
         }
-        if is_refused { Err(FULL) } else { Ok(()) }
+        if is_refused {
+            return Err(FULL);
+        }
+        if unit.flags & WRITE != 0
+            && let Some(running) = &mut self.server.scripts.running
+        {
+            running.has_written = true;
+        }
+        Ok(())
     }
 
     /// Inserts long strings, which replies to clients read later, into a reply to the script.

@@ -212,7 +212,8 @@ impl Connection {
 
     /// Whether nothing more is read for now.
     fn is_full(&self) -> bool {
-        self.is_paused() || (self.is_held_up() || self.session.is_in_steps()) && self.input.len() >= INPUT_WAITING
+        let waits = self.is_held_up() || self.session.is_in_steps() || self.session.is_primary && self.has_waiting;
+        self.is_paused() || waits && self.input.len() >= INPUT_WAITING
     }
 
     /// Whether the client sends nothing because it waits for the server.
@@ -671,7 +672,10 @@ impl Connection {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
                     share = share.saturating_sub(bytes);
-                    self.active = now;
+                    // A primary is there as long as something comes from it, whatever it is sent.
+                    if !self.session.is_primary {
+                        self.active = now;
+                    }
                     server.statistics.bytes_out += bytes as u64;
                 }
                 Err(Failed::Stream(error)) if error.kind() == ErrorKind::WouldBlock => {

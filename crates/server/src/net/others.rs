@@ -104,23 +104,24 @@ impl EventLoop {
     pub(super) fn end_syncs(&mut self, data: &mut Data) {
         let failure = data.keyspace.take_sync_failure();
         let synced = data.keyspace.synced();
-        if failure.is_none() && synced == self.synced {
+        let (out, back): (Vec<_>, Vec<_>) = std::mem::take(&mut self.missed).into_iter().partition(|(id, _)| self.connections.is_out(*id));
+        self.missed = out;
+        if failure.is_none() && synced == self.synced && back.is_empty() {
             return;
         }
         self.synced = synced;
         data.keyspace.forget_synced();
         let text = failure.map(|why| format!("MISCONF It is not known what would survive a power cut: {why}"));
         for id in std::mem::take(&mut self.awaiting) {
-            self.unsettle(id);
-            let Some(connection) = self.connections.get_mut(id) else { continue };
-            connection.release(synced);
-            if let Some(text) = &text {
-                connection.refuse_awaiting(text.as_bytes());
+            if self.connections.is_out(id) {
+                // The client whose script runs is told after the script.
+                self.missed.push((id, text.clone()));
+            } else {
+                self.end_sync_of(id, synced, text.as_deref());
             }
-            connection.is_awaiting = connection.waits_for_sync();
-            if connection.is_awaiting {
-                self.awaiting.push(id);
-            }
+        }
+        for (id, text) in back {
+            self.end_sync_of(id, synced, text.as_deref());
         }
         if text.is_some() {
             // Waiting invalidations are dropped with the replies. The invalidation of all keys does not wait for a commit.
@@ -139,6 +140,20 @@ impl EventLoop {
             for id in data.keyspace.sync_waiters() {
                 self.resume(data, id, None);
             }
+        }
+    }
+
+    /// Lets a client's replies leave that have waited for a sync, or replaces them by an error.
+    fn end_sync_of(&mut self, id: u64, synced: u64, failure: Option<&str>) {
+        self.unsettle(id);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.release(synced);
+        if let Some(text) = failure {
+            connection.refuse_awaiting(text.as_bytes());
+        }
+        connection.is_awaiting = connection.waits_for_sync();
+        if connection.is_awaiting {
+            self.awaiting.push(id);
         }
     }
 

@@ -27,6 +27,8 @@ const BUFFER: usize = 256 << 10;
 const LIKE_VALKEY: &[u8] = b"9.0.0";
 /// Length of the mark at the end of data whose length is not known before.
 const MARK: usize = 40;
+/// Largest offset at which a stream may begin. Redis counts in signed numbers, and the stream goes on for a while.
+const OFFSET_MAX: u64 = 1 << 62;
 
 /// Address of a server, as it was given: a name or an IP address, and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +235,7 @@ fn run(plan: &Plan, progress: &Arc<Progress>, tell: &dyn Fn(Message), lent: &Rec
     };
     let mut link = Handshake { from: BufReader::with_capacity(BUFFER, wire) };
     let (id, offset) = match link.greet(plan) {
+        Ok(Grant::Rest(_)) if plan.wants.is_none() => return Ending::Failed(failure("the primary goes on with a stream that is not here")),
         Ok(Grant::Rest(id)) => return Ending::Continues(id, Box::new(establish(link.from))),
         Ok(Grant::All(id, offset)) => (id, offset),
         Err(failure) => return Ending::Failed(failure),
@@ -386,8 +389,7 @@ fn grant(reply: &[u8]) -> Option<Grant> {
     match words[..] {
         [b"+FULLRESYNC", id, offset] => {
             let offset: u64 = std::str::from_utf8(offset).ok()?.parse().ok()?;
-            // Redis counts in signed numbers.
-            Some(Grant::All(StreamId::parse(id)?, offset)).filter(|_| i64::try_from(offset).is_ok())
+            Some(Grant::All(StreamId::parse(id)?, offset)).filter(|_| offset <= OFFSET_MAX)
         }
         [b"+CONTINUE"] => Some(Grant::Rest(None)),
         [b"+CONTINUE", id] => Some(Grant::Rest(Some(StreamId::parse(id)?))),
@@ -423,7 +425,7 @@ mod tests {
         assert_eq!(read(&format!("+FULLRESYNC {ID} 17")), Some(Grant::All(id, 17)));
         assert_eq!(read("+CONTINUE"), Some(Grant::Rest(None)));
         assert_eq!(read(&format!("+CONTINUE {ID}")), Some(Grant::Rest(Some(id))));
-        let too_large = format!("+FULLRESYNC {ID} 9223372036854775808");
+        let too_large = format!("+FULLRESYNC {ID} {}", OFFSET_MAX + 1);
         for nonsense in ["", "+OK", "+FULLRESYNC", "+FULLRESYNC x 1", "-ERR no", "+CONTINUE x", "+CONTINUED", &too_large] {
             assert_eq!(read(nonsense), None, "{nonsense}");
         }

@@ -85,7 +85,7 @@ impl Loader<'_> {
 
     fn load_functions(&mut self, code: &[u8]) -> Result<(), String> {
         let new = || Machine::new(Settings { memory_max: FUNCTIONS_MAX, version: self.version.to_owned() });
-        let loaded = self.machine.get_or_insert_with(new).load_library(code, false, &mut Silent);
+        let loaded = self.machine.get_or_insert_with(new).load_library(code, false, &mut Silent(self.each));
         let name = loaded.map_err(|failure| {
             let why = String::from_utf8_lossy(&failure.message).into_owned();
             format!("a library of functions does not load: {why}")
@@ -95,10 +95,10 @@ impl Loader<'_> {
     }
 }
 
-/// Host of a library that is loaded: no commands, no log, no limit of time.
-struct Silent;
+/// Host of a library that is loaded: no commands, no log, and time until the link is told to end.
+struct Silent<'a>(&'a dyn Fn() -> Result<(), String>);
 
-impl Host for Silent {
+impl Host for Silent<'_> {
     fn call(&mut self, _: &[&[u8]], _: Protocol, _: &mut Vec<u8>) {}
 
     fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
@@ -110,7 +110,7 @@ impl Host for Silent {
     fn set_replication(&mut self, _: u8) {}
 
     fn interrupt(&mut self) -> Verdict {
-        Verdict::Continue
+        if (self.0)().is_ok() { Verdict::Continue } else { Verdict::Kill }
     }
 
     fn clock(&mut self) -> f64 {
@@ -186,6 +186,16 @@ mod tests {
         let head = file(|_| {});
         let of_module = [&head[..head.len() - 9], b"\x07\x01m\x81\0\0\0\0\0\0\0\0\0"].concat();
         assert!(complaint(&of_module).starts_with("key m of database 3 cannot be loaded: "), "{}", complaint(&of_module));
+    }
+
+    #[test]
+    fn a_library_that_never_ends_ends_with_the_link() {
+        let mut keyspace = fresh();
+        let mut next = keyspace.begin_successor().unwrap();
+        let told = || Err("it was told to end".to_owned());
+        let mut loader = Loader { into: &mut next, version: "7.0.15", each: &told, machine: None, db: 0, selected: 0 };
+        assert!(loader.load_functions(b"#!lua name=l\nwhile true do end").is_err());
+        keyspace.abandon_successor(next).unwrap();
     }
 
     #[test]

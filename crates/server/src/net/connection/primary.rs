@@ -34,6 +34,11 @@ impl Connection {
             let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
             let why = line.get(..line.len().min(REPEATED)).unwrap_or_default().escape_ascii().to_string();
             tell_failed(server, self.session.last_command, &why, now);
+            // What follows is about a database that is not here. The link begins anew, and fails again, until there is none of that.
+            if self.session.last_command == "select" {
+                self.is_dead = true;
+                return;
+            }
         }
         self.output.truncate(self.turn_start);
         self.later.truncate(self.turn_start);
