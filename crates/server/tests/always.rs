@@ -135,6 +135,22 @@ fn commands(client: &mut Client) -> u64 {
     text.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).unwrap().trim().parse().unwrap()
 }
 
+/// A sync that ends while the client's script runs late is not forgotten.
+#[test]
+fn the_client_of_a_late_script_gets_replies_that_waited_for_a_sync() {
+    let always = Always::start(Fsync::Always);
+    let (mut other, script) = (always.client(), "local n = 0 while n < 100000000 do n = n + 1 end return 1");
+    assert_eq!(other.ask(&[b"CONFIG", b"SET", b"busy-reply-threshold", b"1"]), one("+OK"));
+    always.close();
+    let mut client = always.client();
+    client.send(&[encode(&["SET", "k", "v"]), encode(&["EVAL", script, "0"])].concat());
+    always.gate.wait();
+    // The script is late, or has ended on a fast machine.
+    while other.ask(&[b"GET", b"late"]) == one("$-1") && client.is_silent(Duration::from_millis(1)) {}
+    always.open();
+    assert_eq!((client.reply(), client.reply()), (Some(one("+OK")), Some(one(":1"))));
+}
+
 #[test]
 fn readers_are_answered_while_a_writer_waits_for_its_sync() {
     let always = Always::start(Fsync::Always);
