@@ -12,7 +12,7 @@ mod wire;
 #[cfg(fuzzing)]
 pub use link::parse;
 pub use link::{Address, Ending, Established, Failure, Link, News, Plan, successor};
-pub use load::load;
+pub use load::{Silent, load};
 pub use tail::Tail;
 pub use upstream::{Failover, State, Upstream};
 pub use wire::{Progress, Transport, Wire};

@@ -89,6 +89,12 @@ pub fn processor_of_thread() -> Processor {
     std::fs::read_to_string("/proc/thread-self/stat").ok().and_then(|text| processor_from(&text)).unwrap_or_default()
 }
 
+/// Seconds of a processor that the current thread has taken.
+pub fn processor_seconds() -> f64 {
+    let processor = processor_of_thread();
+    processor.user + processor.system
+}
+
 /// The operating system, its version and the machine.
 pub fn name() -> String {
     let read = |file: &str| std::fs::read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default();

@@ -15,6 +15,7 @@ use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients
 use crate::feed;
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
+use crate::replication::Silent;
 use crate::resp::{self, Writer};
 use crate::system;
 use sinter_script::{Digest, Flags, Host, Known, Machine, Program, Protocol, Settings, Verdict};
@@ -231,7 +232,7 @@ impl Scripts {
         let mut failed = Vec::new();
         for (name, code) in keyspace.libraries()? {
             // The time has no limit, since each library was loaded within the limit before.
-            if let Err(failure) = machine.load_library(&code, true, &mut Silent) {
+            if let Err(failure) = machine.load_library(&code, true, &mut Silent(&|| Ok(()))) {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 failed.push((text(&name), text(&failure.message)));
             }
@@ -436,11 +437,6 @@ fn write_log(server: &Server, level: u8, line: &[u8]) {
     server.event(level, "script", &[("line", &String::from_utf8_lossy(line))]);
 }
 
-fn processor_seconds() -> f64 {
-    let processor = system::processor_of_thread();
-    processor.user + processor.system
-}
-
 /// Host of a running script.
 struct ScriptHost<'a> {
     keyspace: &'a mut Keyspace,
@@ -602,7 +598,7 @@ impl Host for ScriptHost<'_> {
     }
 
     fn clock(&mut self) -> f64 {
-        processor_seconds()
+        system::processor_seconds()
     }
 
     fn count_error(&mut self, message: &[u8]) {
@@ -636,32 +632,7 @@ impl Host for LibraryHost<'_> {
     }
 
     fn clock(&mut self) -> f64 {
-        processor_seconds()
-    }
-
-    fn count_error(&mut self, _: &[u8]) {}
-}
-
-/// Host of libraries that are loaded from the keyspace: no commands, no log, no limit of time.
-struct Silent;
-
-impl Host for Silent {
-    fn call(&mut self, _: &[&[u8]], _: Protocol, _: &mut Vec<u8>) {}
-
-    fn may_call(&mut self, _: &[&[u8]]) -> Option<bool> {
-        None
-    }
-
-    fn log(&mut self, _: u8, _: &[u8]) {}
-
-    fn set_replication(&mut self, _: u8) {}
-
-    fn interrupt(&mut self) -> Verdict {
-        Verdict::Continue
-    }
-
-    fn clock(&mut self) -> f64 {
-        processor_seconds()
+        system::processor_seconds()
     }
 
     fn count_error(&mut self, _: &[u8]) {}

@@ -1,8 +1,8 @@
 //! The position of the keyspace in the replication stream: which stream, how many bytes of it, and which of them are stored (`backlog`).
 //!
-//! It changes in the batch that changes the data, so data and offset agree whatever ends the process. The offset is where the stored bytes
-//! end; the setting `stream` has the rest, and the offset while no byte is stored. A keyspace that never took part in replication has
-//! neither that setting nor the families of stored bytes.
+//! The position changes in the batch that changes the data, so data and offset agree whatever ends the process. The offset is where the
+//! stored bytes end; the setting `stream` has the rest, and the offset while no byte is stored. A keyspace that never took part in
+//! replication has neither that setting nor the families of stored bytes.
 
 use super::backlog::{self, BACKLOG, Parts};
 use super::error::{Error, Result};

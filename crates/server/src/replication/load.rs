@@ -3,6 +3,7 @@
 use crate::keyspace::{DATABASES, Keyspace, Passed, check_key};
 use crate::persist::{Pieces, load as load_value};
 use crate::rdb::{Key, Reader, Record};
+use crate::system;
 use sinter_script::{Host, Machine, Protocol, Settings, Verdict};
 use sinterdb::{Durability, WriteOptions};
 use std::fmt::Display;
@@ -17,10 +18,11 @@ const REPEATED: usize = 200;
 
 /// Loads an RDB file into an empty keyspace, durably. Keys whose deadline has passed are loaded, too: the primary removes them by name.
 /// `version`: the version of Redis that functions see. Returns the database that is selected at the beginning of the stream, and the
-/// number of bytes of the file. `each` is called for each key.
+/// number of bytes of the file. `each` is called for each key, and
+/// regularly while a library of functions loads.
 ///
 /// # Errors
-/// What is wrong with the file, and where; errors of the engine, and of `each`. The keyspace holds a part of the keys then.
+/// Damage of the file, and where it is; errors of the engine, and of `each`. The keyspace holds a part of the keys then.
 pub fn load(from: impl Read, into: &mut Keyspace, version: &str, each: &dyn Fn() -> Result<(), String>) -> Result<(usize, u64), String> {
     into.treat_passed(Passed::Kept);
     let loaded = Loader { into, version, each, machine: None, db: 0, selected: 0 }.load(from);
@@ -95,8 +97,8 @@ impl Loader<'_> {
     }
 }
 
-/// Host of a library that is loaded: no commands, no log, and time until the link is told to end.
-struct Silent<'a>(&'a dyn Fn() -> Result<(), String>);
+/// Host of a library of functions that is loaded from stored code: no commands, no log, and time until its function fails.
+pub struct Silent<'a>(pub &'a dyn Fn() -> Result<(), String>);
 
 impl Host for Silent<'_> {
     fn call(&mut self, _: &[&[u8]], _: Protocol, _: &mut Vec<u8>) {}
@@ -114,7 +116,7 @@ impl Host for Silent<'_> {
     }
 
     fn clock(&mut self) -> f64 {
-        0.0
+        system::processor_seconds()
     }
 
     fn count_error(&mut self, _: &[u8]) {}
