@@ -397,7 +397,13 @@ impl Inner {
             }
             // Unflushed data must not look as young as the next open.
             self.take_sample(&mut self.shared.lock());
-            let synced = self.sync_log(state).and_then(|()| self.record_log_lengths(state));
+            let synced = self.sync_log(state).and_then(|()| {
+                let recorded = self.record_log_lengths(state);
+                if let Some(log) = state.log.take() {
+                    self.close_segment(log);
+                }
+                recorded
+            });
             self.reason.lock().get_or_insert_with(|| "the database was closed".into());
             self.ended.store(true, Ordering::Release);
             synced

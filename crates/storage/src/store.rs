@@ -264,6 +264,12 @@ pub trait Appender: Send {
 
     /// Makes everything durable and ends writing: the file is immutable from here on.
     fn seal(self: Box<Self>) -> Result<()>;
+
+    /// Ends writing without making anything durable, and gives back space that was taken ahead of the bytes appended. What was synced stays
+    /// durable, whatever the outcome.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Positioned reads of one file; any number of threads at once.

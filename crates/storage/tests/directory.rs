@@ -207,21 +207,27 @@ fn logs_hold_what_was_appended() {
     }
 }
 
-/// A log that is synced record by record stays as short as its records; one that is not gets larger steps.
+/// A log that is synced record by record, by its writer or beside it, stays as short as its records; one that is not gets larger steps.
 #[test]
 fn zeros_ahead_of_a_log_are_as_many_as_its_syncs_allow() {
     let home = tempfile::tempdir().unwrap();
     let store = DirStore::open(home.path(), false).unwrap();
     let length = |id: FileId| fs::metadata(home.path().join(id.to_string())).unwrap().len();
-    let (mut synced, mut loose) = (0, 0);
-    let mut files = [1, 2].map(|number| store.create(FileId::log(number), &Hint::new(Cause::Wal)).unwrap());
+    let (mut synced, mut beside, mut loose) = (0, 0, 0);
+    let mut files = [1, 2, 3].map(|number| store.create(FileId::log(number), &Hint::new(Cause::Wal)).unwrap());
     for _ in 0..1000 {
         files.iter_mut().for_each(|file| file.append(&[1; 200]).unwrap());
         files[0].sync().unwrap();
         synced = synced.max(length(FileId::log(1)) - files[0].len());
         loose = loose.max(length(FileId::log(2)) - files[1].len());
+        // What is appended while the sync runs is not synced by it.
+        let sync = files[2].sync_beside().unwrap();
+        files[2].append(&[1; 200]).unwrap();
+        sync().unwrap();
+        beside = beside.max(length(FileId::log(3)) - files[2].len());
     }
     assert!(synced <= 4096, "{synced}");
+    assert!(beside <= 4096, "{beside}");
     assert!(loose <= 262_144, "{loose}");
 }
 
@@ -237,6 +243,24 @@ fn a_log_is_copied_and_not_linked() {
     assert!(copy.starts_with(b"now") && copy[3..].iter().all(|byte| *byte == 0), "what comes later is not in the copy");
 }
 
+/// Whether logs in this directory are written by memory map: zeros stand behind what was appended.
+fn maps_logs(path: &Path) -> bool {
+    let store = DirStore::open(path, false).unwrap();
+    store.create(FileId::log(90), &Hint::new(Cause::Wal)).unwrap().append(b"record").unwrap();
+    let length = store.open(FileId::log(90)).unwrap().len();
+    store.delete(FileId::log(90)).unwrap();
+    length > 6
+}
+
+#[test]
+fn logs_in_a_tmpfs_are_mapped() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let is_tmpfs = |line: &str| line.split(' ').skip(1).take(2).eq(["/dev/shm", "tmpfs"]);
+    if let Some(home) = elsewhere().filter(|_| mounts.lines().any(is_tmpfs)) {
+        assert!(maps_logs(home.path()));
+    }
+}
+
 /// Names the directory of a log that a child process writes.
 const CHILD: &str = "SINTER_TEST_LOG";
 
@@ -250,15 +274,16 @@ fn a_log_that_somebody_cuts_ends_its_writer() {
     if let Some(path) = std::env::var_os(CHILD) {
         return write_while_cut(Path::new(&path));
     }
-    let home = tempfile::tempdir().unwrap();
+    let home = elsewhere().unwrap_or_else(|| tempfile::tempdir().unwrap());
+    let is_mapped = maps_logs(home.path());
     let status = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "directory::a_log_that_somebody_cuts_ends_its_writer"])
         .env(CHILD, home.path())
         .stdout(std::process::Stdio::null())
         .status()
         .unwrap();
-    if status.success() {
-        // This file system has its logs written by `pwrite`.
+    assert_eq!(status.success(), !is_mapped, "{status}");
+    if !is_mapped {
         return;
     }
     use std::os::unix::process::ExitStatusExt;

@@ -52,7 +52,7 @@ const SEGMENT_START: u64 = 512;
 /// A segment that is no longer written to but still needed.
 pub(super) struct Retired {
     number: u64,
-    /// Length of the file.
+    /// Bytes appended to it, markers included. Zeros ahead of its records do not count.
     bytes: u64,
     /// Length of the valid part: up to the end of the last acknowledged record.
     good: u64,
@@ -141,8 +141,12 @@ impl Inner {
             let number = log.number;
             drop(retired);
             let synced = self.sync_segment(&mut writer, LogWriter::sync);
+            let bytes = writer.len();
+            if synced.is_ok() {
+                self.close_segment(writer);
+            }
             for log in self.retired.lock().iter_mut().filter(|log| log.number == number) {
-                (log.syncing, log.bytes) = (false, writer.len());
+                (log.syncing, log.bytes) = (false, bytes);
             }
             synced?;
         }
@@ -161,6 +165,13 @@ impl Inner {
         self.ledger.record(None, Cause::Wal, marker);
         self.log_bytes.fetch_add(marker, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Ends a synced segment and gives back the zeros ahead of its records. Where that fails they stay, and are no part of the log.
+    pub(super) fn close_segment(&self, log: LogWriter) {
+        if !log.has_failed() && !self.ended.load(Ordering::Acquire) {
+            let _ = log.close();
+        }
     }
 
     /// A sync counts only while there is a directory in which its file is found again: of the database and of each tier.

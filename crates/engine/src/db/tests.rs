@@ -360,6 +360,38 @@ fn a_failed_sync_of_an_old_segment_is_not_forgotten() {
     assert!(matches!(db.inner.sync_retired(), Err(Error::Closed(_))));
 }
 
+/// The log of a database that is not written to takes what its records take, whether a segment was followed by another or was the last.
+#[test]
+fn segments_that_end_give_back_the_zeros_ahead_of_them() {
+    let memory = Arc::new(MemoryStore::new());
+    memory.set_ahead(4096);
+    let store = Arc::new(FaultStore::new(memory.clone()));
+    let db = inline(store.clone());
+    let id = db.inner.db;
+    let segments = || -> Vec<(u64, u64)> {
+        let files = memory.list().unwrap().into_iter().filter(|(file, _)| file.kind == FileKind::Log);
+        files.map(|(file, len)| (len, crate::wal::survey_log(&*memory, Some(id), file).unwrap().0.end.good)).collect()
+    };
+    let excess = || segments().iter().map(|(len, good)| len - good).collect::<Vec<_>>();
+    db.put(b"k", b"v").unwrap();
+    db.inner.lead_in_turn(|state| db.inner.start_log(state, 0)).unwrap();
+    db.put(b"l", b"v").unwrap();
+    assert!(excess().len() == 2 && excess().iter().all(|excess| *excess > 0), "{:?}", segments());
+    db.sync().unwrap();
+    assert!(excess()[0] == 0 && excess()[1] > 0, "a segment that is followed by another: {:?}", segments());
+    db.close().unwrap();
+    assert_eq!(excess(), [0, 0], "{:?}", segments());
+
+    // Zeros that cannot be given back do no harm.
+    let db = inline(store.clone());
+    assert_eq!(db.recovery().cut_bytes, 0);
+    db.put(b"m", b"v").unwrap();
+    store.inject(Fault::from(Calls::Only(Operation::Close), 0, EIO));
+    db.close().unwrap();
+    assert!(excess().iter().any(|excess| *excess > 0), "{:?}", segments());
+    assert_eq!(inline(memory.clone()).iter().count(), 3);
+}
+
 /// A segment whose creation failed may be there all the same, whole header and all, and names the length that the active one had then.
 #[test]
 fn a_segment_that_was_not_to_be_does_not_shorten_the_one_before() {

@@ -145,27 +145,48 @@ impl ReadAt for Content {
     }
 }
 
-/// [`survey_log`] of a file that is open.
+/// [`survey_log`] of a file that is open. Of a segment that is written meanwhile, the survey covers the records that were there at some
+/// moment between the call and its return.
 pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
     let mut window = Window::new(file, id)?;
-    let most = window.len().min(header::FIXED + MAX_EXTRA);
-    let head = window.get(0, most)?.unwrap_or_default();
-    let Some(found) = header::decode(head) else { return survey_without_header(&mut window, db, id) };
-    check_identity(&found, db, id)?;
-    let (start, version, db, extra) = (found.len, found.version, found.db, found.extra.to_vec());
+    let head = match read_head(&mut window, db, id)? {
+        Some(head) => head,
+        None => {
+            let survey = survey_without_header(&mut window, db, id);
+            // A writer beside may have written the header since it was read.
+            window = Window::new(file, id)?;
+            let Some(head) = read_head(&mut window, db, id)? else { return survey };
+            head
+        }
+    };
+    let Head { start, version, db, extra } = head;
     let salts = Salts::new(&db, id, version);
     let (mut good, mut synced) = (start, 0);
     let (mut records, mut first_record) = (0, None);
-    while let Some((record, payload)) = good_record(salts, &mut window, good)? {
-        if !payload.is_empty() {
-            records += 1;
-            first_record.get_or_insert(good as u64);
+    let (data, tail) = loop {
+        while let Some((record, payload)) = good_record(salts, &mut window, good)? {
+            if !payload.is_empty() {
+                records += 1;
+                first_record.get_or_insert(good as u64);
+            }
+            synced = synced.max(record.synced);
+            good = record.end;
         }
-        synced = synced.max(record.synced);
-        good = record.end;
-    }
-    let data = end_of_data(&mut window, id, good)?;
-    let tail = scan(salts, &mut window, good + 1..data, good)?;
+        let data = end_of_data(&mut window, id, good)?;
+        let tail = scan(salts, &mut window, good + 1..data, good)?;
+        if data == good {
+            break (data, tail);
+        }
+        // A writer beside turns zeros into records, in order. Only a place that is still no record, after the bytes behind it were seen,
+        // is damage or the end.
+        let mut now = Window::new(file, id)?;
+        match good_record(salts, &mut now, good)?.map(|(record, _)| record.end) {
+            None => break (data, tail),
+            // The record is newer than the length that this survey goes by, and so is all that follows.
+            Some(end) if end > window.len() => break (good, Tail::default()),
+            Some(_) => window.forget(),
+        }
+    };
     if tail.synced as usize > good {
         let what = format!("a damaged record, although the first {} bytes had been made durable", tail.synced);
         return Err(Error::corrupt(id, good as u64, what));
@@ -177,6 +198,23 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
         synced: u64::from(synced.max(tail.synced)),
     };
     Ok(LogSurvey { db: Some(db), extra: Some(extra), end, records, first_record, start, version })
+}
+
+/// The header of a log file.
+struct Head {
+    /// Its length, bytes.
+    start: usize,
+    version: u16,
+    db: DbId,
+    extra: Vec<u8>,
+}
+
+/// Reads the header, which must be of this database, file and a known version; `None`: it is not whole.
+fn read_head(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<Option<Head>> {
+    let most = window.len().min(header::FIXED + MAX_EXTRA);
+    let Some(found) = header::decode(window.get(0, most)?.unwrap_or_default()) else { return Ok(None) };
+    check_identity(&found, db, id)?;
+    Ok(Some(Head { start: found.len, version: found.version, db: found.db, extra: found.extra.to_vec() }))
 }
 
 /// End of the file without the zeros that may have been written ahead; only segments have those, manifests do not.
@@ -215,7 +253,7 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
 /// The first sync of a log covers its header, so any watermark at all proves that a header which is not there has been damaged.
 fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
     let data = end_of_data(window, id, 0)?;
-    let mut tail = Tail { synced: 0, records: 0 };
+    let mut tail = Tail::default();
     for version in OLDEST..=VERSION {
         let found = scan(Salts::new(&db.unwrap_or(DbId([0; 16])), id, version), window, 0..data, 0)?;
         tail = Tail { synced: tail.synced.max(found.synced), records: tail.records + found.records };
@@ -229,6 +267,7 @@ fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) 
 }
 
 /// Findings behind damage.
+#[derive(Default)]
 struct Tail {
     synced: u32,
     records: u64,
@@ -238,7 +277,7 @@ struct Tail {
 /// A watermark is true of the file wherever it stands. Time is linear in the file: a header check per byte that is not within
 /// zeros, and payloads are read for no more than the length of the file in all, whatever lengths claim.
 fn scan(salts: Salts, window: &mut Window<'_>, range: Range<usize>, good: usize) -> Result<Tail> {
-    let mut tail = Tail { synced: 0, records: 0 };
+    let mut tail = Tail::default();
     let len = window.len();
     let mut payload_budget = len;
     let mut at = range.start;

@@ -203,7 +203,9 @@ fn the_writer_keeps_count() {
     assert!(matches!(log.append_with(Vec::clear), Err(Error::Invalid(_))));
     log.append(&vec![9; 3 << 20]).unwrap();
     log.append(b"small again").unwrap();
-    assert_eq!(log.finish().unwrap(), store.get(ID).len() as u64);
+    log.sync().unwrap();
+    assert_eq!(log.len(), store.get(ID).len() as u64);
+    log.close().unwrap();
     let log = read_log(&store, Some(DB), ID).unwrap();
     assert_eq!(payloads(&log), [b"a".to_vec(), b"bc".to_vec(), vec![9; 3 << 20], b"small again".to_vec()]);
     assert_eq!(log.end.synced, log.end.good - marker(VERSION) as u64);
@@ -237,7 +239,7 @@ fn the_writer_is_dead_after_a_failure() {
         assert!(matches!(log.append(b"b"), Err(Error::Closed(_))));
         assert!(matches!(log.sync(), Err(Error::Closed(_))));
         assert_eq!(payloads(&read_log(&store, Some(DB), ID).unwrap()).len(), calls.min(1));
-        assert!(matches!(log.finish(), Err(Error::Closed(_))));
+        assert!(matches!(log.close(), Err(Error::Closed(_))));
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::frame::{RECORD_HEADER, header_at};
 use crate::error::{Error, Result};
-use sinter_storage::store::{FileId, ReadAt};
+use sinter_storage::store::{FileId, FileKind, ReadAt};
+use std::io::ErrorKind;
 
 /// Bytes read at once. Records longer than that are read whole. Tests meet every boundary.
 const PIECE: usize = if cfg!(test) { 61 } else { 1 << 20 };
@@ -16,6 +17,8 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 pub(super) struct Window<'a> {
     file: &'a dyn ReadAt,
+    /// The file may become shorter: a writer gives back the zeros at the end of a segment.
+    may_shrink: bool,
     len: usize,
     /// Offset of `bytes` in the file.
     at: usize,
@@ -25,12 +28,17 @@ pub(super) struct Window<'a> {
 impl<'a> Window<'a> {
     pub fn new(file: &'a dyn ReadAt, id: FileId) -> Result<Self> {
         let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "longer than an address"))?;
-        Ok(Window { file, len, at: 0, bytes: Vec::new() })
+        Ok(Window { file, may_shrink: id.kind == FileKind::Log, len, at: 0, bytes: Vec::new() })
     }
 
-    /// Length of the file.
+    /// Length of the file when the window was made, or less if the file became shorter.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Drops the bytes in memory: the next ones come from the file as it is then.
+    pub fn forget(&mut self) {
+        self.bytes.clear();
     }
 
     /// `n` bytes from `offset`; `None` if the file ends before.
@@ -46,8 +54,13 @@ impl<'a> Window<'a> {
     /// The bytes where a record's header may stand, zeros behind the end of the file; `None` at that end.
     #[inline]
     pub fn header(&mut self, offset: usize) -> Result<Option<[u8; RECORD_HEADER]>> {
-        let left = self.len.saturating_sub(offset).min(RECORD_HEADER);
-        Ok(self.get(offset, left)?.and_then(header_at))
+        let left = |len: usize| len.saturating_sub(offset).min(RECORD_HEADER);
+        let before = left(self.len);
+        let header = self.get(offset, before)?.and_then(header_at);
+        if header.is_some() || left(self.len) == before {
+            return Ok(header);
+        }
+        Ok(self.get(offset, left(self.len))?.and_then(header_at))
     }
 
     /// Offset, `from` or later, at which the zeros at the end of the file begin.
@@ -55,7 +68,10 @@ impl<'a> Window<'a> {
         let mut end = self.len;
         while end > from {
             let start = end.saturating_sub(PIECE).max(from);
-            let bytes = self.get(start, end - start)?.unwrap_or_default();
+            let Some(bytes) = self.get(start, end - start)? else {
+                end = end.min(self.len);
+                continue;
+            };
             let zeros: usize = bytes.rchunks(CHUNK).take_while(|chunk| is_zero(chunk)).map(<[u8]>::len).sum();
             let rest = &bytes[..bytes.len() - zeros];
             if let Some(last) = rest.iter().rposition(|byte| *byte != 0) {
@@ -71,7 +87,7 @@ impl<'a> Window<'a> {
         let mut at = from;
         while at < self.len {
             let known = (self.at + self.bytes.len()).checked_sub(at).filter(|known| *known > 0 && at >= self.at);
-            let bytes = self.get(at, known.unwrap_or(PIECE.min(self.len - at)))?.unwrap_or_default();
+            let Some(bytes) = self.get(at, known.unwrap_or(PIECE.min(self.len - at)))? else { continue };
             let zeros: usize = bytes.chunks(CHUNK).take_while(|chunk| is_zero(chunk)).map(<[u8]>::len).sum();
             if let Some(first) = bytes[zeros..].iter().position(|byte| *byte != 0) {
                 return Ok(at + zeros + first);
@@ -81,15 +97,32 @@ impl<'a> Window<'a> {
         Ok(self.len)
     }
 
+    /// Reads `n` bytes from `offset`, and more behind them. Reads none if the file has become so short that it ends before them.
     fn fill(&mut self, offset: usize, n: usize) -> Result<()> {
-        let want = n.max(PIECE.min(self.len - offset));
-        if self.bytes.capacity() > want.max(PIECE) {
-            // A record of a gigabyte was read; the next ones need not hold on to its memory.
-            self.bytes = Vec::new();
+        let mut again = self.may_shrink;
+        loop {
+            let want = n.max(PIECE.min(self.len - offset));
+            if self.bytes.capacity() > want.max(PIECE) {
+                // A record of a gigabyte was read; the next ones need not hold on to its memory.
+                self.bytes = Vec::new();
+            }
+            self.bytes.resize(want, 0);
+            self.at = offset;
+            let Err(error) = self.file.read_at(offset as u64, &mut self.bytes) else { return Ok(()) };
+            self.bytes.clear();
+            if !self.may_shrink || error.source.kind() != ErrorKind::UnexpectedEof {
+                return Err(error.into());
+            }
+            let len = usize::try_from(self.file.len()).map_or(self.len, |len| len.min(self.len));
+            if len == self.len && !again {
+                return Err(error.into());
+            }
+            // A file that became shorter may have grown again since.
+            again &= len < self.len;
+            self.len = len;
+            if offset.checked_add(n).is_none_or(|end| end > len) {
+                return Ok(());
+            }
         }
-        self.bytes.resize(want, 0);
-        self.at = offset;
-        self.file.read_at(offset as u64, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
-        Ok(())
     }
 }

@@ -134,11 +134,10 @@ impl LogWriter {
         self.dirty
     }
 
-    /// Makes everything durable, the last marker included, and ends the file. Its length, bytes.
-    pub fn finish(mut self) -> Result<u64> {
-        self.sync()?;
-        self.out.seal()?;
-        Ok(self.len)
+    /// Ends the file: gives back the zeros ahead of its records, and makes nothing durable.
+    pub fn close(self) -> Result<()> {
+        self.check_alive()?;
+        Ok(self.out.close()?)
     }
 
     /// File length so far, bytes.

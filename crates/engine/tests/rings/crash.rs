@@ -87,6 +87,7 @@ fn rehearse(workload: &Arc<Workload>, model: &Arc<Model>) -> u64 {
     let side = runner.db().family("side");
     let waiting = side.and_then(|side| runner.db().property(&side, "rocksdb.num-files-at-level0"));
     runner.close().expect("nothing fails");
+    assert!(front.primary.count(Operation::Close) > 0, "the last segment of the log ends");
     let compacted = ledger.sum(|cause| matches!(cause, Cause::Compaction { .. }));
     let flushed = ledger.sum(|cause| cause == Cause::Flush);
     println!("{}: {flushed} bytes flushed, {compacted} compacted", workload.name);

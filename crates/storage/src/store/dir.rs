@@ -60,7 +60,7 @@ const LOCK: &str = "LOCK";
 ///   exception are tables with [`Hint::direct`], which pass the page cache in aligned pieces of 1 MiB; logs and manifests ignore
 ///   `direct`, because an append of theirs is an acknowledgement.
 /// * The write-ahead log is written by memory map on file systems that keep space once given for a file that nobody shares (ext4, XFS,
-///   tmpfs). Such a log is up to 64 KiB longer than what was appended, until it is sealed; what stands there is zeros.
+///   tmpfs). Such a log is up to 256 KiB longer than what was appended, until it is sealed or closed; what stands there is zeros.
 /// * Tables that go through the page cache are pushed to the medium while they are written, every
 ///   [`Hint::writeback_bytes`], so that the final fdatasync finds little left to do.
 /// * The write-life hint is passed on with `F_SET_RW_HINT`, where the kernel takes it: one that refused is not asked again

@@ -30,6 +30,8 @@ pub enum Operation {
     Sync,
     /// [`Appender::seal`]
     Seal,
+    /// [`Appender::close`]
+    Close,
     /// [`Store::delete`]
     Delete,
     /// [`Store::sync_names`]
@@ -46,11 +48,12 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation, in order.
-    pub const ALL: [Operation; 10] = [
+    pub const ALL: [Operation; 11] = [
         Operation::Create,
         Operation::Append,
         Operation::Sync,
         Operation::Seal,
+        Operation::Close,
         Operation::Delete,
         Operation::SyncNames,
         Operation::Share,
@@ -70,6 +73,7 @@ impl Operation {
             Operation::Append => "append",
             Operation::Sync => "sync",
             Operation::Seal => "seal",
+            Operation::Close => "close",
             Operation::Delete => "delete",
             Operation::SyncNames => "sync names",
             Operation::Share => "share",
@@ -336,6 +340,11 @@ impl Appender for FaultAppender {
     fn seal(mut self: Box<Self>) -> Result<()> {
         self.enter(Operation::Seal).map_err(|(error, _)| error)?;
         self.below.seal()
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.enter(Operation::Close).map_err(|(error, _)| error)?;
+        self.below.close()
     }
 }
 

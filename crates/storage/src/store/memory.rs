@@ -314,6 +314,12 @@ impl Appender for MemoryAppender {
         }
         self.sync().map_err(|e| StoreError { operation: "seal", ..e })
     }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let _instant = self.inner.names.lock();
+        self.cell.write().cut();
+        Ok(())
+    }
 }
 
 struct MemoryReader {

@@ -213,6 +213,10 @@ impl Appender for MeterAppender {
         add(&self.counters.syncs, 1);
         Ok(())
     }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.below.close()
+    }
 }
 
 #[derive(Debug)]

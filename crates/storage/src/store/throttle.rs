@@ -173,6 +173,10 @@ impl Appender for ThrottleAppender {
     fn seal(self: Box<Self>) -> Result<()> {
         self.below.seal()
     }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.below.close()
+    }
 }
 
 #[derive(Debug)]

@@ -364,6 +364,9 @@ fn rows() -> Vec<Row> {
         large,
         Row { name: "overwrite-100", ..over(&small) },
         Row { name: "overwrite-100 dyn", settings: dynamic(10.0), ..over(&small) },
+        Row { name: "fillseq-100", is_sequential: true, ..small.clone() },
+        // One put waits for a sync after the other.
+        Row { name: "fillrandom-100 sync", puts: 1e6, ..small.clone() },
         small,
         Row { name: "overwrite-1k slow", puts: 60e6, ..over(&kib) },
         Row { name: "overwrite-1k dyn", settings: dynamic(10.0), ..over(&kib) },

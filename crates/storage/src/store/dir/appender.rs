@@ -81,14 +81,14 @@ impl Appender for DirAppender {
 
     fn sync(&mut self) -> Result<()> {
         let must_have_name = matches!(self.id.kind, FileKind::Log | FileKind::Manifest);
-        self.attempt("sync", |output, _| {
+        self.attempt("sync", |output, len| {
             let file = match output {
                 Output::Plain { file, .. } => {
                     file.sync_data()?;
                     file
                 }
                 Output::Mapped(log) => {
-                    log.sync()?;
+                    log.sync(len)()?;
                     log.file()
                 }
                 Output::Direct(file) => return file.lock().sync(),
@@ -100,13 +100,22 @@ impl Appender for DirAppender {
     }
 
     fn sync_beside(&self) -> Option<SyncBeside> {
-        let file = match &self.output {
-            Output::Plain { file, .. } => Arc::clone(file),
-            Output::Mapped(log) => Arc::clone(log.file()),
-            Output::Direct(_) => return None,
-        };
+        if self.failed.is_some() {
+            return None;
+        }
         let id = self.id;
-        self.failed.is_none().then(|| -> SyncBeside { Box::new(move || file.sync_data().map_err(|e| StoreError::file("sync", id, e))) })
+        let fail = move |e| StoreError::file("sync", id, e);
+        match &self.output {
+            Output::Plain { file, .. } => {
+                let file = Arc::clone(file);
+                Some(Box::new(move || file.sync_data().map_err(fail)))
+            }
+            Output::Mapped(log) => {
+                let sync = log.sync(self.len);
+                Some(Box::new(move || sync().map_err(fail)))
+            }
+            Output::Direct(_) => None,
+        }
     }
 
     fn len(&self) -> u64 {
@@ -127,6 +136,10 @@ impl Appender for DirAppender {
         };
         // Another holder is syncing the file, and gets the error if there is one.
         Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.attempt("close", |output, len| if let Output::Mapped(log) = output { log.cut(len) } else { Ok(()) })
     }
 }
 

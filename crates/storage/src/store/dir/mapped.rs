@@ -2,7 +2,7 @@
 //!
 //! Zeros are written ahead of the log, a step at a time, so that a copy never meets a hole: whatever space it needs has been given to the
 //! file before. The zeros are in the page cache already when they are overwritten, in large pieces, which makes the page faults of the
-//! copies few. A step is as long as what was appended since the last sync, within bounds.
+//! copies few. A step is the power of two above what was appended since the last good sync, from 4 to 256 KiB.
 //!
 //! Records as long as a step go by `pwrite`, and so do the first few kilobytes after a sync: a store into a mapping makes the whole piece
 //! of the page cache dirty, so a log that is synced record by record would write each piece many times.
@@ -10,15 +10,16 @@
 //! Of each append the first bytes are written last. A reader beside, or after the process died between the two, finds zeros where the
 //! record would begin.
 //!
-//! Where there is no space for zeros, those that are there are given back, and each record is written by `pwrite` and as long as it is: the
-//! log of a full medium takes no more than it holds, and its errors are those of its records.
+//! Where there is no space for a step, zeros are written page by page from then on. Where there is none for the pages of a record, all
+//! zeros are given back, and each record is written by `pwrite` and as long as it is: the log of a full medium takes no more than it holds,
+//! and its errors are those of its records.
 
 use super::window::Window;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Fewest bytes of zeros written at once, a page; and bytes appended since a sync before others are copied.
 const STEP_MIN: u64 = 4 << 10;
@@ -31,22 +32,51 @@ static ZEROS: [u8; STEP_MAX as usize] = [0; STEP_MAX as usize];
 /// Bytes at the start of an append that are written last: they make a record of the bytes behind them.
 const HEAD: usize = 16;
 
+/// The calls that prepare a file for records.
+pub(super) trait FileCalls {
+    fn write_zeros(&self, file: &File, zeros: &[u8], at: u64) -> io::Result<()> {
+        file.write_all_at(zeros, at)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn map(&self, file: &File, at: u64) -> io::Result<Window> {
+        Window::around(file, at)
+    }
+}
+
+/// The calls as the kernel does them.
+pub(super) struct Kernel;
+
+impl FileCalls for Kernel {}
+
 /// The file of one log. Its user keeps the length.
-pub(super) struct MappedLog {
+pub(super) struct MappedLog<C = Kernel> {
     file: Arc<File>,
     window: Option<Window>,
     /// Length of the file: the log and the zeros ahead of it.
     end: u64,
-    /// Bytes appended since the last sync.
-    unsynced: u64,
+    /// Length of the log when the last good sync began, bytes. Syncs beside the writer share it.
+    synced: Arc<AtomicU64>,
+    /// Most bytes of zeros written at once: fewer once there was no space for more.
+    step_max: u64,
     /// There was no space for zeros: nothing is written ahead any more.
     is_tight: bool,
+    calls: C,
 }
 
 impl MappedLog {
     /// `file` is empty, and open for reading and writing.
     pub(super) fn new(file: File) -> Self {
-        MappedLog { file: Arc::new(file), window: None, end: 0, unsynced: 0, is_tight: false }
+        Self::with(Kernel, file)
+    }
+}
+
+impl<C: FileCalls> MappedLog<C> {
+    fn with(calls: C, file: File) -> Self {
+        MappedLog { file: Arc::new(file), window: None, end: 0, synced: Arc::default(), step_max: STEP_MAX, is_tight: false, calls }
     }
 
     pub(super) fn file(&self) -> &Arc<File> {
@@ -61,14 +91,13 @@ impl MappedLog {
         let after = len + bytes.len() as u64;
         let (head, body) = bytes.split_at(bytes.len().min(HEAD));
         let body_at = len + head.len() as u64;
-        let step = (self.unsynced + 1).next_power_of_two().clamp(STEP_MIN, STEP_MAX);
+        let unsynced = len.saturating_sub(self.synced.load(Ordering::Relaxed));
+        let step = (unsynced + 1).next_power_of_two().clamp(STEP_MIN, STEP_MAX);
         let is_long = body.len() as u64 >= step;
-        if !is_long && after > self.end && !self.write_ahead(after.next_multiple_of(step)) {
-            self.is_tight = true;
-            self.cut(len)?;
+        if !is_long && after > self.end && !self.take_space(len, after, step)? {
             return self.file.write_all_at(bytes, len);
         }
-        if is_long || self.unsynced < STEP_MIN {
+        if is_long || unsynced < STEP_MIN {
             self.file.write_all_at(body, body_at)?;
             self.file.write_all_at(head, len)?;
             self.end = self.end.max(after);
@@ -78,15 +107,30 @@ impl MappedLog {
             fence(Ordering::Release);
             self.copy(head, len)?;
         }
-        self.unsynced += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Writes zeros for a record from `len` to `after`: up to a multiple of `step`, or its pages alone if there is no more space. False:
+    /// there is no space for these, and no zeros are left.
+    fn take_space(&mut self, len: u64, after: u64, step: u64) -> io::Result<bool> {
+        let mut step = step.min(self.step_max);
+        while !self.write_ahead(after.next_multiple_of(step)) {
+            // What fitted of the step may be the last space of the medium, which others need.
+            self.cut(len)?;
+            if step == STEP_MIN {
+                self.is_tight = true;
+                return Ok(false);
+            }
+            (step, self.step_max) = (STEP_MIN, STEP_MIN);
+        }
+        Ok(true)
     }
 
     /// Writes zeros from the end of the file up to `end`; false if there is no space for them, or nothing can be written.
     fn write_ahead(&mut self, end: u64) -> bool {
         while self.end < end {
             let length = (end - self.end).min(STEP_MAX);
-            if self.file.write_all_at(&ZEROS[..length as usize], self.end).is_err() {
+            if self.calls.write_zeros(&self.file, &ZEROS[..length as usize], self.end).is_err() {
                 return false;
             }
             self.end += length;
@@ -99,7 +143,7 @@ impl MappedLog {
         while !bytes.is_empty() {
             if !self.window.as_ref().is_some_and(|window| window.has(at)) {
                 self.window = None;
-                self.window = Window::around(&self.file, at).ok();
+                self.window = self.calls.map(&self.file, at).ok();
             }
             let Some(window) = &mut self.window else { return self.file.write_all_at(bytes, at) };
             let copied = window.write(at, bytes);
@@ -110,19 +154,120 @@ impl MappedLog {
 
     /// Removes the zeros behind a log of `len` bytes.
     pub(super) fn cut(&mut self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)?;
+        self.calls.set_len(&self.file, len)?;
         self.end = len;
         Ok(())
     }
 
-    /// Makes what was appended durable.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        self.unsynced = 0;
-        self.file.sync_data()
+    /// The sync of a log of `len` bytes, to be run now or beside the writer.
+    pub(super) fn sync(&self, len: u64) -> impl FnOnce() -> io::Result<()> + Send + use<C> {
+        let (file, synced) = (Arc::clone(&self.file), Arc::clone(&self.synced));
+        move || {
+            file.sync_data()?;
+            synced.fetch_max(len, Ordering::Relaxed);
+            Ok(())
+        }
     }
 
     /// Gives up the mapping and returns the file, which is left to close.
     pub(super) fn into_file(self) -> Arc<File> {
         self.file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel that refuses calls.
+    struct Refusing {
+        /// Bytes that a file of zeros may have.
+        space: u64,
+        cuts: bool,
+        maps: bool,
+    }
+
+    impl FileCalls for Refusing {
+        fn write_zeros(&self, file: &File, zeros: &[u8], at: u64) -> io::Result<()> {
+            let fits = self.space.saturating_sub(at).min(zeros.len() as u64);
+            file.write_all_at(&zeros[..fits as usize], at)?;
+            if fits < zeros.len() as u64 { Err(io::Error::from_raw_os_error(libc::ENOSPC)) } else { Ok(()) }
+        }
+
+        fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+            if self.cuts { file.set_len(len) } else { Err(io::Error::from_raw_os_error(libc::EIO)) }
+        }
+
+        fn map(&self, file: &File, at: u64) -> io::Result<Window> {
+            if self.maps { Window::around(file, at) } else { Err(io::Error::from_raw_os_error(libc::ENOMEM)) }
+        }
+    }
+
+    const WILLING: Refusing = Refusing { space: u64::MAX, cuts: true, maps: true };
+
+    /// A log and what was appended to it.
+    struct Tried {
+        log: MappedLog<Refusing>,
+        appended: Vec<u8>,
+    }
+
+    impl Tried {
+        fn new(calls: Refusing) -> Self {
+            Tried { log: MappedLog::with(calls, tempfile::tempfile().unwrap()), appended: Vec::new() }
+        }
+
+        fn append(&mut self, bytes: usize) -> io::Result<()> {
+            let record: Vec<u8> = (0..bytes).map(|n| n as u8 | 1).collect();
+            self.log.append(&record, self.appended.len() as u64)?;
+            self.appended.extend_from_slice(&record);
+            Ok(())
+        }
+
+        /// Zeros at the end of the file, in front of which stands what was appended.
+        fn ahead(&self) -> usize {
+            let mut bytes = vec![0; self.log.file.metadata().unwrap().len() as usize];
+            self.log.file.read_exact_at(&mut bytes, 0).unwrap();
+            let zeros = bytes.strip_prefix(&self.appended[..]).expect("all that was appended");
+            assert!(zeros.iter().all(|byte| *byte == 0), "behind {} bytes", self.appended.len());
+            zeros.len()
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_mapped_is_written() {
+        let mut tried = Tried::new(Refusing { maps: false, ..WILLING });
+        for bytes in [10, 5000, 17, 3000, 16, 100_000, 1, 300_000, 5000] {
+            tried.append(bytes).unwrap();
+            assert!(tried.log.window.is_none() && tried.ahead() <= STEP_MAX as usize, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_log_that_finds_no_space_for_a_step_takes_its_pages_alone() {
+        const SPACE: usize = 100_000;
+        let mut tried = Tried::new(Refusing { space: SPACE as u64, ..WILLING });
+        let mut most = 0;
+        for _ in 0..SPACE / 500 + 20 {
+            tried.append(500).unwrap();
+            let (len, ahead) = (tried.appended.len(), tried.ahead());
+            most = most.max(ahead);
+            if len > 65_536 {
+                // No second step may be tried, and zeros end with the last page that there is.
+                let expected = if len <= SPACE / 4096 * 4096 { len.next_multiple_of(4096) - len } else { 0 };
+                assert_eq!(ahead, expected, "{len} bytes");
+            }
+        }
+        assert!(most >= 16_384, "there was space for longer steps at first: {most}");
+    }
+
+    #[test]
+    fn a_log_whose_zeros_cannot_be_given_back_ends() {
+        let mut tried = Tried::new(Refusing { space: 20_000, cuts: false, ..WILLING });
+        let error = (0..100).find_map(|_| tried.append(500).err()).expect("there is no space");
+        assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+        let (len, ahead) = (tried.appended.len() as u64, tried.ahead());
+        assert!(ahead > 0, "as it was");
+        assert!(tried.log.cut(len).is_err());
+        assert_eq!(tried.ahead(), ahead);
     }
 }
