@@ -36,33 +36,57 @@ fn figures_in_documents_are_the_committed_ones() {
     assert!(fs::read_to_string(root().join(CHART)).unwrap() == chart, "{CHART} shows other figures than {RESULTS:?}; {again}");
 }
 
-/// Tables of `scripts/compare --rival`, in the document that shows them.
-const COMPARED: &str = "docs/performance.md";
+/// A script that prints the table of a results file, the folder of these files, the document that shows the tables, and the name of its
+/// blocks.
+const TABLES: [(&str, &str, &str, &str); 2] = [
+    ("scripts/compare", "docs/results/db_bench", "docs/performance.md", "compared"),
+    ("scripts/beside-redis", "docs/results/beside-redis", "docs/results/README.md", "beside"),
+];
 
 #[test]
-fn tables_beside_db_bench_are_the_committed_ones() {
-    let text = fs::read_to_string(root().join(COMPARED)).unwrap();
-    let mut shown = 0;
-    for entry in fs::read_dir(root().join("docs/results/db_bench")).unwrap() {
-        let file = entry.unwrap().path();
-        let name = file.file_stem().unwrap().to_str().unwrap();
-        let output = Command::new(root().join("scripts/compare")).arg("--table").arg(&file).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let table = String::from_utf8(output.stdout).unwrap();
-        let again = format!("scripts/compare --table docs/results/db_bench/{name}.json --into {COMPARED}");
-        assert!(
-            text.contains(&format!("<!-- compared: {name} -->\n{table}<!-- end of compared -->")),
-            "{COMPARED} shows other figures: {again}"
-        );
-        shown += 1;
+fn tables_of_scripts_are_the_committed_ones() {
+    for (script, folder, document, block) in TABLES {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        let mut shown = 0;
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let file = entry.unwrap().path();
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let output = Command::new(root().join(script)).arg("--table").arg(&file).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let table = String::from_utf8(output.stdout).unwrap();
+            let again = format!("{script} --table {folder}/{name}.json --into {document}");
+            assert!(
+                text.contains(&format!("<!-- {block}: {name} -->\n{table}<!-- end of {block} -->")),
+                "{document} shows other figures: {again}"
+            );
+            shown += 1;
+        }
+        assert_eq!(text.matches(&format!("<!-- {block}: ")).count(), shown);
     }
-    assert_eq!(text.matches("<!-- compared: ").count(), shown);
 }
 
 /// Document with every figure and table of the published studies.
 const RESULTS_README: &str = "docs/results/README.md";
 
-/// Each figure of a published study has its counterpart on a committed page, or the reason why there is none.
+/// Folders of a study: ends of their names, and words of links to their pages.
+const FOLDERS: [(&str, &str); 2] = [("", "beside it"), ("-paper", "at the original's size")];
+
+/// The committed page of a study, which has each figure, or the reason why it is not drawn; `None` without such a folder.
+fn page_of(study: &published::Published, folder: &str, words: &'static str) -> Option<published::Page> {
+    let path = format!("{folder}/index.html");
+    let page = fs::read_to_string(root().join("docs/results").join(&path)).ok()?;
+    let is_drawn = |id: &String| {
+        let anchor = format!(" id=\"{id}\"");
+        let places: Vec<&str> = page.lines().filter(|line| line.contains(&anchor)).collect();
+        let [place] = places.as_slice() else { panic!("{path} has {} places #{id}: make it anew with sinter report", places.len()) };
+        place.contains(&format!("{anchor} {}", report::WITH_OURS))
+    };
+    let drawn = study.figures.iter().map(|figure| figure.id.clone()).filter(is_drawn).collect();
+    Some(published::Page { path, words, drawn })
+}
+
+/// Each figure of a published study has its counterpart on a committed page, or the reason why there is none. A figure without a line, and
+/// a line without a figure on the page, fails.
 #[test]
 fn figures_of_published_studies_are_listed() {
     let path = root().join(RESULTS_README);
@@ -72,8 +96,9 @@ fn figures_of_published_studies_are_listed() {
         let (begin, end) = (format!("<!-- published: {name} -->\n"), "<!-- end of published -->");
         let (before, rest) = filled.split_once(&begin).unwrap_or_else(|| panic!("{RESULTS_README} has no block {name:?}"));
         let (_, after) = rest.split_once(end).unwrap();
-        let table = published::published(name).unwrap().markdown(&format!("{name}/index.html"));
-        filled = format!("{before}{begin}{table}{end}{after}");
+        let study = published::published(name).unwrap();
+        let pages: Vec<_> = FOLDERS.iter().filter_map(|&(tail, words)| page_of(&study, &format!("{name}{tail}"), words)).collect();
+        filled = format!("{before}{begin}{}{end}{after}", study.markdown(&pages));
     }
     if std::env::var_os("REWRITE").is_some() {
         fs::write(&path, &filled).unwrap();

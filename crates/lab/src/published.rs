@@ -1,9 +1,11 @@
 //! Published studies as data, one JSON file each: the figures and tables of the original with their values, the cell and metric of ours
-//! that stand beside each, and the sentences in which a page says what was found. Numbers of ours never stand here; they come from records.
+//! that stand beside each, and the sentences in which a page says what was found. Studies of our own have sentences alone. Numbers of ours
+//! never stand here; they come from records.
 
 use crate::study::metric::Metric;
+use crate::study::plan::Scale;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files by the name of the study.
 const FILES: &[(&str, &str)] = &[
@@ -12,9 +14,11 @@ const FILES: &[(&str, &str)] = &[
     ("adaptive-compression", include_str!("published/adaptive-compression.json")),
     ("zone-allocation", include_str!("published/zone-allocation.json")),
     ("aof-rewrite", include_str!("published/aof-rewrite.json")),
+    ("memory-and-limits", include_str!("published/memory-and-limits.json")),
+    ("redis-speed", include_str!("published/redis-speed.json")),
 ];
 
-/// The published counterpart of a study; `None` if it has none, or its file is damaged, which a test excludes.
+/// Sentences and figures of a study; `None` if it has none, or its file is damaged, which a test excludes.
 pub fn published(study: &str) -> Option<Published> {
     let (_, text) = FILES.iter().find(|(name, _)| *name == study)?;
     serde_json::from_str(text).ok()
@@ -22,20 +26,26 @@ pub fn published(study: &str) -> Option<Published> {
 
 /// Names of the studies that have a published counterpart.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    FILES.iter().map(|(name, _)| *name)
+    let is_published = |name: &&str| published(name).is_some_and(|published| !published.figures.is_empty());
+    FILES.iter().map(|(name, _)| *name).filter(is_published)
 }
 
-/// A published study.
+/// A published study, or the sentences of one of our own.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// System and year of the original, for legends and headings.
+    /// System and year of the original, for legends and headings; empty without an original.
+    #[serde(default)]
     pub source: String,
     /// Setup of the original; a sentence.
+    #[serde(default)]
     pub setup: String,
     /// Sentences of a page on what was found, in this order.
     #[serde(default)]
     pub found: Vec<Sentence>,
+    /// Measured causes of rejected claims, a sentence for each, by the claim word for word.
+    #[serde(default)]
+    pub causes: BTreeMap<String, String>,
     /// Figures and tables, in this order.
     pub figures: Vec<Figure>,
 }
@@ -57,6 +67,9 @@ pub struct Sentence {
     pub undecided: String,
     /// Second half. `{NAME}` stands for one of `values`, and `{ratios}` for the range of the verdict's ratios.
     pub fact: String,
+    /// Second half where a value is not measured, with no name but `ratios`. Without it the sentence is left out.
+    #[serde(default)]
+    pub otherwise: String,
     /// Values in the fact, by name.
     #[serde(default)]
     pub values: BTreeMap<String, Ours>,
@@ -86,6 +99,9 @@ pub struct Figure {
     /// Title of the axis of values, with the unit.
     #[serde(default)]
     pub axis: String,
+    /// Title of the axis of rows, with the unit; of lines only.
+    #[serde(default)]
+    pub across: String,
     /// Form of the figure.
     #[serde(default)]
     pub form: Form,
@@ -106,6 +122,8 @@ pub enum Form {
     Bars,
     /// Lines through the rows of each panel, at equal distances.
     Lines,
+    /// Operations per second and memory of a server over time: for each row and engine a run, that with the median of the metric.
+    OverTime,
 }
 
 /// A value of the original.
@@ -119,6 +137,10 @@ pub struct Row {
     pub label: String,
     /// Word for `{cell}` in the names of cells; the label if `None`.
     pub cell: Option<String>,
+    /// Word for `{cell}` at the scale `paper`, where names of cells follow sizes; `cell` if `None`.
+    pub paper: Option<String>,
+    /// Metric of the row; that of the figure if `None`.
+    pub metric: Option<Metric>,
     /// Value of the original in the unit of the axis; `None` if it is not known.
     pub original: Option<f64>,
     /// The original's own words for the value, where they are not the number.
@@ -150,11 +172,40 @@ pub struct Ours {
     per: Option<f64>,
 }
 
+/// A page with figures of a published study.
+pub struct Page {
+    /// Path from the document that links to it.
+    pub path: String,
+    /// Words of a link to it.
+    pub words: &'static str,
+    /// Anchors of figures in which it has values of ours.
+    pub drawn: BTreeSet<String>,
+}
+
 impl Published {
-    /// All figures and tables of the original as a table in Markdown, with links to ours on `page`.
-    pub fn markdown(&self, page: &str) -> String {
+    /// Why a rejected claim does not hold; that nothing is known of a claim that an original made and no measurement explains.
+    pub fn cause(&self, claim: &str, is_original: bool) -> Option<&str> {
+        self.causes.get(claim).map(String::as_str).or(is_original.then_some("The cause is not known."))
+    }
+
+    /// Metrics of all figures, some of them several times.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let of_rows = self.figures.iter().flat_map(|figure| figure.rows.iter().filter_map(|row| row.metric));
+        let ours = self.figures.iter().filter_map(|figure| figure.ours.as_ref());
+        ours.flat_map(|ours| [Some(ours.metric), ours.over_metric]).flatten().chain(of_rows).collect()
+    }
+
+    /// All figures and tables of the original as a table in Markdown, with links to ours. `pages`: the page of the study, then others.
+    pub fn markdown(&self, pages: &[Page]) -> String {
+        let link = |page: &Page, words: &str, id: &str| format!("[{words}]({}#{id})", page.path);
         let row = |Figure { id, of, title, why, .. }: &Figure| {
-            let ours = why.as_ref().map_or_else(|| format!("[beside it]({page}#{id})"), |why| format!("none: {why}"));
+            let drawn = pages.iter().filter(|page| page.drawn.contains(id)).map(|page| link(page, page.words, id));
+            let drawn = drawn.collect::<Vec<_>>().join(", ");
+            let ours = match (why, pages.first()) {
+                (Some(why), _) => format!("none: {why}"),
+                (None, Some(page)) if drawn.is_empty() => format!("none yet: {}", link(page, "the runs here are of an older build", id)),
+                (None, _) => drawn,
+            };
             format!("| {of} | {title} | {ours} |\n")
         };
         format!("| {} | | ours |\n|---|---|---|\n{}", self.source, self.figures.iter().map(row).collect::<String>())
@@ -162,17 +213,20 @@ impl Published {
 }
 
 impl Row {
-    fn filled(&self, name: &str) -> String {
-        let cell = self.cell.as_ref().unwrap_or(&self.label);
+    fn filled(&self, name: &str, scale: Option<Scale>) -> String {
+        let paper = self.paper.as_ref().filter(|_| scale == Some(Scale::Paper));
+        let cell = paper.or(self.cell.as_ref()).unwrap_or(&self.label);
         name.replace("{cell}", cell).replace("{label}", &self.label).replace("{panel}", &self.panel)
     }
 }
 
 impl Ours {
-    /// The value of a row.
-    pub fn of(&self, row: &Row) -> Ours {
-        let filled = |names: &[String]| names.iter().map(|name| row.filled(name)).collect();
-        Ours { cells: filled(&self.cells), over: filled(&self.over), measure: row.filled(&self.measure), ..self.clone() }
+    /// The value of a row at a scale.
+    pub fn of(&self, row: &Row, scale: Option<Scale>) -> Ours {
+        let filled = |names: &[String]| names.iter().map(|name| row.filled(name, scale)).collect();
+        let measure = row.filled(&self.measure, scale);
+        let metric = row.metric.unwrap_or(self.metric);
+        Ours { cells: filled(&self.cells), over: filled(&self.over), measure, metric, ..self.clone() }
     }
 
     /// Whether the value is a ratio.
@@ -193,7 +247,6 @@ mod tests {
     use crate::study::catalogue;
     use crate::study::plan::{Scale, Study};
     use crate::study::testing::request;
-    use std::collections::BTreeSet;
 
     /// Plans of a study with all engines that it can compare.
     fn plans(name: &str) -> Vec<Study> {
@@ -201,15 +254,96 @@ mod tests {
         Scale::ALL.iter().map(|scale| catalogue::study(name, *scale, &request(engines, 3)).unwrap()).collect()
     }
 
-    fn check(plans: &[Study], ours: &Ours, place: &str) {
-        let planned = |names: &[String]| {
-            let cells = plans.iter().flat_map(|plan| &plan.cells).filter(|cell| names.contains(&cell.name));
-            let mut cells = cells.filter(|cell| ours.engine.as_deref().is_none_or(|engine| cell.is_for(engine)));
-            cells.any(|cell| cell.measures.contains_key(&ours.measure))
+    fn has(plan: &Study, ours: &Ours, names: &[String]) -> bool {
+        let cells = plan.cells.iter().filter(|cell| names.contains(&cell.name));
+        let mut cells = cells.filter(|cell| ours.engine.as_deref().is_none_or(|engine| cell.is_for(engine)));
+        cells.any(|cell| cell.measures.contains_key(&ours.measure))
+    }
+
+    /// Checks that the plan of some scale has the cells of a value; `of` makes the value at a scale.
+    fn check(plans: &[Study], of: impl Fn(Option<Scale>) -> Ours, place: &str) {
+        let is_planned = |plan: &Study| {
+            let ours = of(plan.scale);
+            has(plan, &ours, &ours.cells) && (ours.over.is_empty() || has(plan, &ours, &ours.over))
         };
-        assert!(planned(&ours.cells), "{place}: no plan has {:?} with measure {:?}", ours.cells, ours.measure);
-        assert!(ours.over.is_empty() || planned(&ours.over), "{place}: no plan has {:?}", ours.over);
+        let ours = of(None);
+        assert!(plans.iter().any(is_planned), "{place}: no plan has {:?} over {:?}, measure {:?}", ours.cells, ours.over, ours.measure);
         assert!(ours.unit.is_some() == ours.per.is_some() && ours.unit().1 > 0.0, "{place}: a unit and its size");
+    }
+
+    /// Checks that no two rows of a figure show one and the same value at any scale.
+    fn check_rows(plans: &[Study], figure: &Figure, ours: &Ours, place: &str) {
+        for plan in plans {
+            let mut shown = BTreeSet::new();
+            for row in &figure.rows {
+                let ours = ours.of(row, plan.scale);
+                let Some(cell) = ours.cells.iter().find(|name| has(plan, &ours, std::slice::from_ref(name))) else { continue };
+                let value = (cell.clone(), ours.measure.clone(), ours.metric.name());
+                assert!(shown.insert(value), "{place}, {:?}: {}, {} stands beside {cell:?} again", plan.scale, row.panel, row.label);
+            }
+        }
+    }
+
+    /// Figures, tables and findings of each original, by the words that say where they stand in it. The studies themselves are not in the
+    /// repository, so this list is what the figures are checked against.
+    const CONTENTS: [(&str, &[&str]); 5] = [
+        ("compaction-wal-waf", &["table of runs", "finding A", "finding A, explanation", "finding B"]),
+        (
+            "time-aware-tiering",
+            &[
+                "experiment 1, throughput",
+                "experiment 1, run time",
+                "experiment 1, latency",
+                "experiment 1, size",
+                "experiment 1, write amplification",
+                "experiment 1, bytes read",
+                "table 1, ages",
+                "table 2, tables on the last level",
+                "experiment 2, size",
+                "experiment 2, write amplification",
+                "experiment 2, throughput",
+                "mechanism, migration",
+            ],
+        ),
+        (
+            "adaptive-compression",
+            &[
+                "part A, table of strategies",
+                "part A",
+                "part A, 4 and 6 processors",
+                "part B, list of strategies",
+                "part B, table of results",
+                "short-term plan, codecs",
+                "short-term plan, blocks and indexes",
+            ],
+        ),
+        (
+            "zone-allocation",
+            &[
+                "table of policies",
+                "table of results, bytes migrated",
+                "table of results, zones in use",
+                "findings, 'no zone to allocate'",
+                "findings, resets after 21 GB",
+                "findings, lazy resets",
+                "figure 7",
+                "figure 8",
+                "figure 12",
+                "figures 13 and 16",
+            ],
+        ),
+        ("aof-rewrite", &["figure 3", "table 1 and figures 4 to 6", "table 2"]),
+    ];
+
+    /// No figure, table or finding of an original is without a line, and each line says where it belongs.
+    #[test]
+    fn every_figure_of_the_originals_is_listed() {
+        assert_eq!(names().collect::<BTreeSet<_>>(), CONTENTS.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>());
+        for (name, contents) in CONTENTS {
+            let published = published(name).unwrap();
+            let listed: BTreeSet<&str> = published.figures.iter().map(|figure| figure.of.as_str()).collect();
+            assert_eq!(listed, contents.iter().copied().collect::<BTreeSet<_>>(), "{name}: what is listed, and what the original has");
+        }
     }
 
     /// Every figure has ours or a reason, and every cell, measure and claim is in the plan of some scale.
@@ -224,27 +358,33 @@ mod tests {
             for figure in &published.figures {
                 let place = format!("{name}, {}", figure.id);
                 assert!(figure.ours.is_some() != figure.why.is_some(), "{place}: ours, or the reason why there is nothing of ours");
-                assert!(figure.ours.is_none() || !figure.rows.is_empty() && !figure.axis.is_empty(), "{place}: no rows or axis");
-                for (row, ours) in figure.rows.iter().filter_map(|row| Some((row, figure.ours.as_ref()?))) {
-                    check(&plans, &ours.of(row), &place);
-                }
+                let Some(ours) = &figure.ours else { continue };
+                assert!(!figure.rows.is_empty() && !figure.axis.is_empty(), "{place}: no rows or axis");
+                assert_eq!(figure.form == Form::Lines, !figure.across.is_empty(), "{place}: lines have a title of the axis of rows");
+                figure.rows.iter().for_each(|row| check(&plans, |scale| ours.of(row, scale), &place));
+                check_rows(&plans, figure, ours, &place);
             }
         }
     }
 
-    /// Every sentence is on a claim of some scale, and each name in it has a value.
+    /// Every sentence and cause is on a claim of some scale, and each name in a sentence has a value.
     #[test]
     fn sentences_name_claims_of_the_plans() {
-        for name in names() {
+        for (name, _) in FILES {
             let (published, plans) = (published(name).unwrap(), plans(name));
+            for claim in published.causes.keys() {
+                let mut claims = plans.iter().flat_map(|plan| &plan.hypotheses);
+                assert!(claims.any(|hypothesis| hypothesis.claim == *claim), "{name}: no plan claims {claim:?}");
+            }
             for sentence in &published.found {
                 let is_made = |plan: &Study| plan.hypotheses.iter().any(|h| h.claim == sentence.claim && h.is_for(&sentence.engine));
                 assert!(plans.iter().any(is_made), "{name}: no plan claims {:?}", sentence.claim);
-                sentence.values.values().for_each(|ours| check(&plans, ours, &sentence.claim));
+                sentence.values.values().for_each(|ours| check(&plans, |_| ours.clone(), &sentence.claim));
                 for part in sentence.fact.split('{').skip(1) {
                     let word = part.split_once('}').unwrap().0;
                     assert!(word == "ratios" || sentence.values.contains_key(word), "{name}: {{{word}}} is no value");
                 }
+                assert_eq!(sentence.otherwise.replace("{ratios}", "").find('{'), None, "{name}: {:?} has values", sentence.otherwise);
             }
         }
     }

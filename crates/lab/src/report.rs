@@ -30,6 +30,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use page::WITH_OURS;
+
 /// File of the table that sets engines side by side (Markdown).
 pub const ENGINES: &str = "engines.md";
 /// File of the table of servers (Markdown).

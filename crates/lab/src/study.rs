@@ -1,6 +1,7 @@
 //! Studies as data. In reading order: [`plan`] describes a study (cells, order of runs, hypotheses with their rules), [`catalogue`] has the
 //! studies of the laboratory and makes one of a user's own workload, [`conduct`] runs a study, one child process per run, [`forecast`] says
-//! how long it takes, [`folder`] stores the results and [`mod@archive`] puts them into one file, [`judge`] applies the rules to them.
+//! how long it takes, [`folder`] stores the results and [`mod@archive`] puts them into one file, [`judge`] applies the rules to them,
+//! [`factor`] has the names of factors for people.
 
 mod adaptive_compression;
 mod aof_rewrite;
@@ -8,6 +9,7 @@ pub mod archive;
 pub mod catalogue;
 mod compaction_wal_waf;
 pub mod conduct;
+pub mod factor;
 pub mod folder;
 pub mod forecast;
 pub mod judge;

@@ -340,8 +340,10 @@ fn sweeps_are_grids_of_means() {
     assert_eq!(sweeps.len(), 8, "two engines, two measures, two amplifications");
     let map = &sweeps[0]["data"][0];
     assert_eq!((map["x"].as_array().unwrap().len(), map["y"].as_array().unwrap().len()), (6, 3), "shapes by values");
+    assert_eq!(sweeps[0]["layout"]["xaxis"]["title"]["text"], "shape of the tree");
     for (row, z) in map["y"].as_array().unwrap().iter().zip(map["z"].as_array().unwrap()) {
-        let value = row.as_str().unwrap().rsplit(' ').next().unwrap();
+        let value = row.as_str().unwrap().replace("<br>", " ");
+        let value = value.strip_prefix("size of values ").unwrap().strip_suffix("KiB").unwrap().parse::<u64>().unwrap() << 10;
         for (shape, z) in map["x"].as_array().unwrap().iter().zip(floats(z)) {
             let cell = format!("B {}, {value} B", shape.as_str().unwrap().replace("<br>", " "));
             let write = |r: &RunRecord| {
@@ -426,6 +428,10 @@ fn figures_of_the_original_stand_beside_ours() {
     let percent = 100.0 * amplification("A leveled perf") / amplification("A leveled stable");
     assert!(bars.contains(&format!(">{} %</text>", format!("{percent:.1}").trim_end_matches(".0"))), "{percent} in {bars}");
     assert!(sample.page.contains("<svg class=\"lines\"") && sample.page.contains("<polyline class=\"rocksdb\""));
+    // The made-up runs count no flushes.
+    assert!(sample.page.contains("<li id=\"flushes\">Flushes by style and profile (finding A, explanation): not counted in these runs."));
+    assert!(sample.page.contains(" id=\"profiles\" data-ours>") && sample.page.contains(">size of values</text>"));
+    assert_eq!(sample.page.matches("<style>").count(), 1, "a style inside of a picture would be one of the whole page");
 }
 
 /// Sentences on what was found follow from verdicts and records; the smallest scale decides nothing, and the page says so.

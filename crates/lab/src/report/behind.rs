@@ -1,11 +1,13 @@
-//! Where SinterDB is behind: the figures in which it is worse than a rival that ran the same request, or worse with a setting that is to
-//! help than without, and the claims of ours that are rejected. Made from the records of a folder, so that no list is kept by hand; tables
+//! Where SinterDB is behind: the figures in which it is worse than a rival that ran the same request, or worse with a setting that a claim
+//! favours than with the one compared with it, and the claims of ours that are rejected. Rivals are compared by speed, latency, bytes and
+//! memory, settings by what the claims of their study measure. Made from the records of a folder, so that no list is kept by hand; tables
 //! of engines, documents and pages have their lists from here.
 
 use super::engines::COLUMNS;
 use super::load::Folder;
-use super::measures::{Measure, OfPart, Part};
-use super::text::{escape, number};
+use super::measures::{Measure, OfPart, Part, titled};
+use super::servers;
+use super::text::{engine, escape, number};
 use crate::run::{Answer, PhaseKind, RunRecord, SERVERS};
 use crate::statistics::{CONFIDENCE, Fold, Interval, median, ratio};
 use crate::study::judge::State;
@@ -36,8 +38,66 @@ fn people(metric: Metric, part: &Part<'_>) -> Option<f64> {
     Some(metric.of(part.run, part.phases)? / metric.unit().1)
 }
 
-fn figures() -> impl Iterator<Item = &'static (Measure<OfPart>, bool)> {
-    COLUMNS.iter().chain(OF_SERVERS)
+/// A figure by which two sides are compared.
+#[derive(Clone, Copy)]
+enum Figure {
+    /// A column of tables, and whether more is better.
+    Column(&'static (Measure<OfPart>, bool)),
+    /// A metric, and whether more is better. A count of 0 is a result.
+    Of(Metric, bool),
+}
+
+impl Figure {
+    /// Name with the unit.
+    fn name(self) -> String {
+        match self {
+            Figure::Column((measure, _)) => measure.name.to_string(),
+            Figure::Of(metric, _) => titled(metric),
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        match self {
+            Figure::Column((_, more)) => *more,
+            Figure::Of(_, more) => more,
+        }
+    }
+
+    fn of(self, part: &Part<'_>) -> Option<f64> {
+        match self {
+            Figure::Column((measure, _)) => (measure.of)(part),
+            Figure::Of(metric, _) => people(metric, part),
+        }
+    }
+
+    /// How many times `ours` is worse; infinite where only `theirs` is 0 and less is better.
+    fn factor(self, ours: f64, theirs: f64) -> Option<f64> {
+        let (worse, better) = if self.more_is_better() { (theirs, ours) } else { (ours, theirs) };
+        let factor = if worse == better { 1.0 } else { worse / better };
+        match self {
+            Figure::Column(_) => (ours > 0.0 && theirs > 0.0 && factor.is_finite()).then_some(factor),
+            Figure::Of(..) => (!factor.is_nan()).then_some(factor),
+        }
+    }
+}
+
+/// Figures by which rivals are compared.
+fn of_rivals() -> Vec<Figure> {
+    COLUMNS.iter().chain(OF_SERVERS).map(Figure::Column).collect()
+}
+
+/// Figures by which settings of a study are compared: the metrics of its claims, and of servers the columns of their table.
+fn of_settings(plan: &Study) -> Vec<Figure> {
+    let claims = plan.hypotheses.iter().filter(|claim| claim.is_for(OURS)).map(|claim| claim.metric);
+    let has_servers = plan.cells.iter().any(|cell| cell.settings.server.is_some());
+    let columns = servers::COLUMNS.into_iter().filter(|_| has_servers);
+    let mut metrics: Vec<Metric> = Vec::new();
+    for metric in claims.chain(columns) {
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    metrics.into_iter().filter_map(|metric| Some(Figure::Of(metric, metric.more_is_better()?))).collect()
 }
 
 /// A figure of SinterDB beside another one: medians of the repeats that both have.
@@ -46,14 +106,14 @@ pub struct Difference {
     /// Cell and measure.
     pub place: String,
     /// Name of the figure, with its unit.
-    pub measure: &'static str,
+    pub measure: String,
     /// Whether more of it is better.
     more: bool,
     /// A rival's name, or the cell without the setting.
     pub other: String,
     ours: f64,
     theirs: f64,
-    /// Number of times that the figure of SinterDB is worse; below 1 if it is better.
+    /// Number of times that the figure of SinterDB is worse; below 1 if it is better, infinite if the other one is a count of 0.
     pub factor: f64,
     repeats: usize,
     /// Interval of the ratio of means, for [`LEAST_REPEATS`] or more.
@@ -66,7 +126,7 @@ impl Difference {
         self.factor > LEAST
     }
 
-    /// Factor with its interval, or the number of runs, and both medians.
+    /// Factor with its interval, or the number of runs, and both medians; a factor that is infinite has no words.
     fn figures(&self) -> String {
         let Difference { ours, theirs, factor, repeats, .. } = self;
         let certain = match (self.interval, repeats) {
@@ -74,7 +134,8 @@ impl Difference {
             (None, 1) => "one run".to_string(),
             (None, runs) => format!("{runs} runs"),
         };
-        format!("{} ({certain}), {} to {}", number(*factor), number(*ours), number(*theirs))
+        let factor = if factor.is_finite() { format!("{} ", number(*factor)) } else { String::new() };
+        format!("{factor}({certain}), {} against {}", number(*ours), number(*theirs))
     }
 }
 
@@ -82,13 +143,14 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { place, measure, other, .. } = self;
         let worse = if self.more { "less than" } else { "more than" };
-        write!(f, "{place}, {measure}: {worse} {other} by a factor of {}", self.figures())
+        let by = if self.factor.is_finite() { " by a factor of" } else { "" };
+        write!(f, "{place}, {measure}: {worse} {}{by} {}", engine(other), self.figures())
     }
 }
 
 /// All differences of one figure from one rival, or between settings.
 struct Group {
-    measure: &'static str,
+    measure: String,
     /// The rival, or [`SETTINGS`].
     other: String,
     /// Number of places in which both sides have the figure.
@@ -98,7 +160,7 @@ struct Group {
 }
 
 /// Stands for all cells without a setting in lines of several.
-const SETTINGS: &str = "the same without the setting";
+const SETTINGS: &str = "with the other setting";
 
 impl Group {
     fn worst(&self) -> f64 {
@@ -107,17 +169,16 @@ impl Group {
 
     /// One line for many differences.
     fn in_short(&self) -> String {
-        let [most, least] = [self.found.first(), self.found.last()].map(|end| end.map_or(0.0, |difference| difference.factor));
         let worse = if self.found.first().is_some_and(|difference| difference.more) { "less than" } else { "more than" };
-        format!(
-            "{}: {worse} {} in {} of {} cells, by factors of {} to {}",
-            self.measure,
-            self.other,
-            self.found.len(),
-            self.compared,
-            number(least),
-            number(most)
-        )
+        let factors = || self.found.iter().map(|difference| difference.factor).filter(|factor| factor.is_finite());
+        let by = factors().reduce(f64::min).zip(factors().reduce(f64::max));
+        let by = by.map_or(String::new(), |(least, most)| format!(", by factors of {} to {}", number(least), number(most)));
+        let none = match self.found.len() - factors().count() {
+            0 => String::new(),
+            count => format!(", {count} of them where there is nothing otherwise"),
+        };
+        let Group { measure, other, compared, found } = self;
+        format!("{measure}: {worse} {} in {} of {compared} cells{none}{by}", engine(other), found.len())
     }
 }
 
@@ -125,21 +186,24 @@ impl Group {
 pub fn differences(folder: &Folder) -> Vec<Difference> {
     let Some(runs) = Runs::of(folder) else { return Vec::new() };
     let pairs = runs.rivals();
-    pairs.iter().flat_map(|pair| figures().filter_map(|figure| runs.compare(pair, figure))).collect()
+    let figures = of_rivals();
+    pairs.iter().flat_map(|pair| figures.iter().filter_map(|figure| runs.compare(pair, *figure))).collect()
 }
 
 /// Section of a page that lists where SinterDB is behind; empty for a folder in which nothing can be compared.
 pub fn behind(folder: &Folder) -> String {
     let Some(runs) = Runs::of(folder) else { return String::new() };
-    let pairs = [runs.rivals(), runs.settings()];
-    let is_compared = |pair: &Pair<'_>| figures().any(|figure| runs.compare(pair, figure).is_some());
-    if !pairs.iter().flatten().any(is_compared) {
+    let compared = [(runs.rivals(), of_rivals()), (runs.settings(), of_settings(runs.plan))];
+    let is_compared = |(pairs, figures): &(Vec<Pair<'_>>, Vec<Figure>)| {
+        pairs.iter().any(|pair| figures.iter().any(|figure| runs.compare(pair, *figure).is_some()))
+    };
+    if !compared.iter().any(is_compared) {
         return String::new();
     }
-    let ([rivals, settings], rejected) = (pairs.map(|pairs| runs.groups(&pairs)), rejected(folder));
+    let ([rivals, settings], rejected) = (compared.map(|(pairs, figures)| runs.groups(&pairs, &figures)), rejected(folder));
     let lists = [
-        ("Worse than a rival with the same request", lines(&rivals)),
-        ("Worse with a setting that is to help than without it", lines(&settings)),
+        ("Worse than a rival that ran the same workload", lines(&rivals)),
+        ("Worse with a setting that a claim favours than with the one it is compared with", lines(&settings)),
         ("Claims of ours that are rejected", rejected.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect()),
     ];
     let lists = lists.iter().filter(|(_, lines)| !lines.is_empty());
@@ -147,8 +211,8 @@ pub fn behind(folder: &Folder) -> String {
     let lists = if lists.is_empty() { "<p>In nothing that was compared.</p>\n".to_string() } else { lists };
     format!(
         "<section id=\"behind\"><h2>Where we are behind</h2>\n<p>Every figure in which the median of SinterDB is worse by more than 2 %, \
-         as a factor, the worst first; with the 95 % interval of the ratio of means from {LEAST_REPEATS} repeats \
-         on.</p>\n{lists}</section>\n"
+         as a factor, the worst first; with the 95 % interval of the ratio of means from {LEAST_REPEATS} repeats on. Settings are \
+         compared by what the study's claims are about.</p>\n{lists}</section>\n"
     )
 }
 
@@ -246,7 +310,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Cells of SinterDB that a claim compares over one workload: the one that the claim favours, and all that differ from it only in the
-    /// value of the factor that distinguishes both, beside the other one.
+    /// number that distinguishes both, beside the other one. An emulation of a published policy is not what a claim of ours favours.
     fn settings(&self) -> Vec<Pair<'a>> {
         let claims = self.plan.hypotheses.iter().filter(|claim| claim.is_for(OURS));
         let compared = claims.flat_map(|claim| claim.groups.iter().flat_map(|group| &group.any_of).map(move |one| (claim, one)));
@@ -254,6 +318,9 @@ impl<'a> Runs<'a> {
         let mut pairs = Vec::new();
         for (favoured, other) in compared.filter_map(|(claim, comparison)| favoured(claim, comparison)) {
             let Some((cell, base)) = self.plan.cell(&favoured.cell, OURS).zip(self.plan.cell(&other.cell, OURS)) else { continue };
+            if cell.settings.zones.as_ref().is_some_and(|zones| zones.allocation != OURS) {
+                continue;
+            }
             for cell in self.varied(cell, base) {
                 let (Some(phases), Some(others)) = (cell.measures.get(&favoured.measure), base.measures.get(&other.measure)) else {
                     continue;
@@ -273,37 +340,38 @@ impl<'a> Runs<'a> {
         pairs
     }
 
-    /// A cell and its variants: if one factor alone distinguishes it from `base`, the cells with other values of that factor, `base`
-    /// excepted.
+    /// A cell and its variants: if one factor alone distinguishes it from `base`, and its value is a number such as an age, the cells with
+    /// other values of that factor, `base` excepted. Words are other settings, not more or less of one.
     fn varied(&self, cell: &'a Cell, base: &Cell) -> Vec<&'a Cell> {
         let names: BTreeSet<&String> = cell.factors.keys().chain(base.factors.keys()).collect();
         let differ: Vec<&String> = names.into_iter().filter(|name| cell.factors.get(*name) != base.factors.get(*name)).collect();
         let [factor] = differ.as_slice() else { return vec![cell] };
+        if cell.factors.get(*factor).is_none_or(|value| value.parse::<f64>().is_err()) {
+            return vec![cell];
+        }
         let but = |cell: &Cell| cell.factors.clone().into_iter().filter(|(name, _)| name != *factor).collect::<Vec<_>>();
         let others = self.plan.cells.iter().filter(|other| other.is_for(OURS) && other.name != base.name);
         others.filter(|other| other.factors.contains_key(*factor) && but(other) == but(cell)).collect()
     }
 
-    /// Compares a figure; `None` where a side has none, or is 0.
-    fn compare(&self, pair: &Pair<'_>, (measure, more): &'static (Measure<OfPart>, bool)) -> Option<Difference> {
-        let [ours, theirs] = [&pair.ours, &pair.theirs].map(|side| self.sample(side, measure.of));
+    /// Compares a figure; `None` where a side has none.
+    fn compare(&self, pair: &Pair<'_>, figure: Figure) -> Option<Difference> {
+        let [ours, theirs] = [&pair.ours, &pair.theirs].map(|side| self.sample(side, figure));
         let common = |sample: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>| -> Vec<f64> {
             sample.iter().filter(|(seed, _)| other.contains_key(seed)).map(|(_, value)| *value).collect()
         };
         let (ours, theirs) = (common(&ours, &theirs), common(&theirs, &ours));
         let medians = (median(&ours)?, median(&theirs)?);
-        let (above, below) = if *more { (&theirs, &ours) } else { (&ours, &theirs) };
-        let factor = if *more { medians.1 / medians.0 } else { medians.0 / medians.1 };
-        if !(factor.is_finite() && factor > 0.0) {
-            return None;
-        }
-        let interval = (ours.len() >= LEAST_REPEATS && factor > LEAST)
+        let factor = figure.factor(medians.0, medians.1)?;
+        let more = figure.more_is_better();
+        let (above, below) = if more { (&theirs, &ours) } else { (&ours, &theirs) };
+        let interval = (ours.len() >= LEAST_REPEATS && factor > LEAST && factor.is_finite())
             .then(|| ratio(Fold::Product, &[above], &[below], true, CONFIDENCE)?.interval)
             .flatten();
         Some(Difference {
             place: pair.place.clone(),
-            measure: measure.name,
-            more: *more,
+            measure: figure.name(),
+            more,
             other: pair.other.clone(),
             ours: medians.0,
             theirs: medians.1,
@@ -314,20 +382,20 @@ impl<'a> Runs<'a> {
     }
 
     /// Values by the seeds of the repeats, which all sides share.
-    fn sample(&self, side: &Side<'_>, of: OfPart) -> BTreeMap<u64, f64> {
+    fn sample(&self, side: &Side<'_>, figure: Figure) -> BTreeMap<u64, f64> {
         let runs = self.by_cell.get(&(side.cell.name.as_str(), side.engine)).into_iter().flatten();
-        runs.filter_map(|run| Some((run.spec.seed, of(&Part { run, phases: &side.phases })?))).collect()
+        runs.filter_map(|run| Some((run.spec.seed, figure.of(&Part { run, phases: &side.phases })?))).collect()
     }
 
     /// Differences of the pairs by figure and rival, the worst first.
-    fn groups(&self, pairs: &[Pair<'_>]) -> Vec<Group> {
+    fn groups(&self, pairs: &[Pair<'_>], figures: &[Figure]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        for (pair, figure) in pairs.iter().flat_map(|pair| figures().map(move |figure| (pair, figure))) {
-            let Some(difference) = self.compare(pair, figure) else { continue };
+        for (pair, figure) in pairs.iter().flat_map(|pair| figures.iter().map(move |figure| (pair, figure))) {
+            let Some(difference) = self.compare(pair, *figure) else { continue };
             let other = if pair.by_setting { SETTINGS } else { &pair.other };
             let place = groups.iter().position(|group| group.measure == difference.measure && group.other == other);
             let place = place.unwrap_or_else(|| {
-                groups.push(Group { measure: difference.measure, other: other.to_string(), compared: 0, found: Vec::new() });
+                groups.push(Group { measure: difference.measure.clone(), other: other.to_string(), compared: 0, found: Vec::new() });
                 groups.len() - 1
             });
             groups[place].compared += 1;

@@ -44,6 +44,27 @@ impl<'a> Measured<'a> {
         names.iter().find_map(|name| self.plan.cell(name, engine))
     }
 
+    /// Good records of the cell of a value on an engine.
+    fn runs(&self, ours: &Ours, engine: &str) -> &[&'a RunRecord] {
+        let Some(cell) = self.cell(&ours.cells, engine) else { return &[] };
+        let found = self.records.iter().find(|((name, on), _)| *name == cell.name && *on == engine);
+        found.map_or(&[], |(_, runs)| runs.as_slice())
+    }
+
+    /// Whether the cell of a value was run on some engine, whatever its records hold.
+    pub fn is_run(&self, ours: &Ours) -> bool {
+        self.plan.engines.iter().any(|engine| !self.runs(ours, engine).is_empty())
+    }
+
+    /// The run with the median of a value on an engine, the lower one of two.
+    pub fn median_run(&self, ours: &Ours, engine: &str) -> Option<&'a RunRecord> {
+        let phases = self.cell(&ours.cells, engine)?.measures.get(&ours.measure)?;
+        // A run that was killed has no value of all its phases and comes first.
+        let mut runs: Vec<_> = self.runs(ours, engine).iter().map(|run| (ours.metric.of(run, phases).unwrap_or(0.0), *run)).collect();
+        runs.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        runs.get(runs.len().saturating_sub(1) / 2).map(|(_, run)| *run)
+    }
+
     /// Values of a metric, by the seed that a repeat shares among cells.
     fn sample(&self, names: &[String], measure: &str, metric: Metric, engine: &str) -> Option<BTreeMap<u64, f64>> {
         let cell = self.cell(names, engine)?;

@@ -9,7 +9,7 @@ mod sweeps;
 
 pub use bars::{bars, causes};
 pub use lines::{over_time, percentiles};
-pub use rewrites::rewrites;
+pub use rewrites::{rewrites, rewrites_key};
 pub use sizes::{Place, sizes};
 pub use sweeps::sweeps;
 

@@ -2,13 +2,15 @@
 //! counts are whole. Behind the figures stand the factors of the cell, the commit and the version of the engine, or for runs without a plan
 //! the workload and all parameters, where they differ between runs; the study and the records beside the table have all other settings.
 //!
-//! A measure is a figure of several phases together. In its line `phase` is empty, and the columns `measure_...` have every metric that the
-//! plan names for verdicts and charts, so that a mean over lines is one over runs. In the line of a phase `measure` names its measure.
+//! A measure is a figure of several phases together. In its line `phase` is empty, and the columns `measure_...` have every metric that
+//! verdicts, charts and figures beside an original use, so that a mean over lines is one over runs. In the line of a phase `measure` names
+//! its measure.
 
 use super::cells::{Parameters, varied};
 use super::load::{Folder, Run};
 use super::measures::PHASE;
 use super::servers;
+use crate::published::published;
 use crate::run::PhaseRecord;
 use crate::study::metric::Metric;
 use crate::study::plan::Study;
@@ -48,13 +50,14 @@ pub fn csv(folders: &[Folder]) -> String {
     out
 }
 
-/// Metrics of the columns: the usual ones, and every one that a verdict or a chart of the plans uses.
+/// Metrics of the columns: the usual ones, and every one that a verdict, a chart or a figure beside an original uses.
 fn metrics<'a>(plans: impl Iterator<Item = &'a Study>) -> Vec<Metric> {
     let of_plan = |plan: &'a Study| {
         let judged = plan.hypotheses.iter().map(|hypothesis| hypothesis.metric);
         let has_servers = plan.cells.iter().any(|cell| cell.settings.server.is_some());
         let of_servers = has_servers.then_some(servers::COLUMNS).into_iter().flatten();
-        judged.chain(plan.drawn.iter().chain(&plan.swept).copied()).chain(of_servers)
+        let beside = published(&plan.name).into_iter().flat_map(|published| published.metrics());
+        judged.chain(plan.drawn.iter().chain(&plan.swept).copied()).chain(of_servers).chain(beside)
     };
     let mut metrics = Vec::new();
     for metric in Metric::TABLE.into_iter().chain(plans.flat_map(of_plan)) {
@@ -69,13 +72,11 @@ fn metrics<'a>(plans: impl Iterator<Item = &'a Study>) -> Vec<Metric> {
 fn column(metric: Metric) -> String {
     let name = serde_json::to_value(metric).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
     let unit = match metric.unit().0 {
-        "" => "",
-        "%" => "_percent",
-        "µs" => "_us",
-        "B" => "_bytes",
-        "MiB" => "_mib",
-        "ms" => "_ms",
-        _ => "_s",
+        "" => String::new(),
+        "%" => "_percent".to_string(),
+        "µs" => "_us".to_string(),
+        "B" => "_bytes".to_string(),
+        unit => format!("_{}", unit.to_lowercase()),
     };
     format!("measure_{name}{unit}")
 }
@@ -148,11 +149,12 @@ mod tests {
             let text = csv(&[folder]);
             let head: Vec<&str> = text.trim_end().split(',').collect();
             let used = study.hypotheses.iter().map(|hypothesis| hypothesis.metric).chain(study.drawn.clone()).chain(study.swept.clone());
-            used.for_each(|metric| assert!(head.contains(&column(metric).as_str()), "{}: {metric:?}", entry.name));
+            let beside = published(entry.name).into_iter().flat_map(|published| published.metrics());
+            used.chain(beside).for_each(|metric| assert!(head.contains(&column(metric).as_str()), "{}: {metric:?}", entry.name));
             assert_eq!(head.iter().collect::<BTreeSet<_>>().len(), head.len(), "{}", entry.name);
         }
-        let names = [Metric::ZoneMoved, Metric::LongestPing, Metric::PeakOverRest, Metric::LastLevelTables, Metric::WriteAmplification];
-        let expected = ["zone_moved_mib", "longest_ping_ms", "peak_over_rest", "last_level_tables", "write_amplification"];
+        let names = [Metric::ZoneMoved, Metric::LongestPing, Metric::PeakOverRest, Metric::LastLevelTables, Metric::IndexBytes];
+        let expected = ["zone_moved_mib", "longest_ping_ms", "peak_over_rest", "last_level_tables", "index_bytes_kib"];
         assert_eq!(names.map(column), expected.map(|name| format!("measure_{name}")));
     }
 }

@@ -8,8 +8,9 @@ use std::fmt::Write;
 const BAR: usize = 13;
 const LABEL: usize = 15;
 const GAP: usize = 5;
-/// Height of the line with the ticks, pixels.
+/// Height of the line with the ticks, and of the one with the title of the axis, pixels.
 const TICKS: usize = 16;
+const TITLE: usize = 16;
 /// Height of a chart of lines without its ticks, pixels.
 const LINES: f64 = 130.0;
 
@@ -31,6 +32,8 @@ pub struct Group {
     pub label: String,
     /// Values, in the order of sources.
     pub marks: Vec<Mark>,
+    /// Reason why there is no value of ours, such as `not run`.
+    pub missing: Option<&'static str>,
 }
 
 /// Axis of values, shared by the panels of a figure.
@@ -97,8 +100,8 @@ pub fn bars(groups: &[Group], axis: &Axis, label: &str) -> String {
         let _ = write!(svg, "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{text}</text>", inner + TICKS - 4);
     }
     let mut y = 0;
-    for Group { label, marks } in groups {
-        let missing = if marks.iter().any(|mark| mark.class != "original") { "" } else { ": not run" };
+    for Group { label, marks, missing } in groups {
+        let missing = missing.map_or(String::new(), |why| format!(": {why}"));
         let _ = write!(svg, "<text x=\"0\" y=\"{}\">{}{missing}</text>", y + LABEL - 4, escape(label));
         y += LABEL;
         for Mark { class, value, interval, text } in marks {
@@ -118,11 +121,12 @@ pub fn bars(groups: &[Group], axis: &Axis, label: &str) -> String {
     svg + "</svg>"
 }
 
-/// Lines through the rows, one for each class.
-pub fn lines(groups: &[Group], axis: &Axis, label: &str) -> String {
+/// Lines through the rows, one for each class. `across`: title of the axis of rows.
+pub fn lines(groups: &[Group], axis: &Axis, label: &str, across: &str) -> String {
     let x = |place: usize| (place as f64 + 0.5) / groups.len().max(1) as f64;
     let y = |value: f64| LINES * (1.0 - axis.at(value));
-    let height = LINES as usize + TICKS + 4;
+    let below = LINES as usize + TICKS + 4;
+    let height = below + TITLE;
     let mut svg = format!("<svg class=\"lines\" height=\"{height}\" role=\"img\" aria-label=\"{}\">", escape(label));
     for value in axis.ticks() {
         let (at, text) = (y(value), tick(value));
@@ -131,8 +135,9 @@ pub fn lines(groups: &[Group], axis: &Axis, label: &str) -> String {
     }
     for (place, group) in groups.iter().enumerate() {
         let at = percent(x(place));
-        let _ = write!(svg, "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>", height - 3, escape(&group.label));
+        let _ = write!(svg, "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>", below - 3, escape(&group.label));
     }
+    let _ = write!(svg, "<text class=\"tick\" x=\"50%\" y=\"{}\" text-anchor=\"middle\">{}</text>", height - 3, escape(across));
     let mut classes: Vec<&str> = Vec::new();
     for mark in groups.iter().flat_map(|group| &group.marks) {
         if !classes.contains(&mark.class) {

@@ -9,6 +9,8 @@ mod original;
 mod ran;
 mod verdicts;
 
+pub use original::WITH_OURS;
+
 use super::behind::behind;
 use super::beside::Measured;
 use super::cells::{Workload, workloads};
@@ -65,11 +67,12 @@ fn head(folder: &Folder, several: bool) -> String {
     let published = folder.plan.as_ref().and_then(|plan| published(&plan.name));
     let mut html = format!("<header><{level}>{}</{level}>\n{}</header>\n", escape(&name), found::origin(folder));
     html += &found::found(folder, published.as_ref());
-    if let Some((published, measured)) = published.zip(Measured::of(folder)) {
-        html += &original::originals(&published, &measured);
+    let with_figures = published.as_ref().filter(|published| !published.figures.is_empty());
+    if let Some((published, measured)) = with_figures.zip(Measured::of(folder)) {
+        html += &original::originals(published, &measured);
     }
     html += &Engines::of(folder).map(|engines| engines.html()).unwrap_or_default();
-    html + &verdicts::verdicts(folder, &of) + &behind(folder)
+    html + &verdicts::verdicts(folder, &of, published.as_ref()) + &behind(folder)
 }
 
 /// A part of the details that opens by a click and closes the others; nothing where it is empty.

@@ -1,8 +1,8 @@
-//! Servers in one table: a row per cell, with latencies, memory and disk; servers that were killed, cells that are not run, and runs over
-//! time. For studies of servers.
+//! Servers in one table: a row per cell, with latencies, memory and disk; servers that were killed, cells that are not run, and all numbers
+//! and sizes of values in one picture. For studies of servers.
 
 use super::cells::{Cell, workloads};
-use super::charts::{Place, rewrites, sizes};
+use super::charts::{Place, sizes};
 use super::load::{Folder, Run};
 use super::measures::titled;
 use super::tables::framed;
@@ -25,10 +25,6 @@ pub const COLUMNS: [Metric; 9] = [
     Metric::PeakDisk,
     Metric::ClientCore,
 ];
-
-/// Start and end of the names of the cells whose runs are drawn over time: values of 10 kB, set again and again (figure 3 of the study on
-/// Redis's log). The last cell of an engine has the most SETs.
-const TIMELINE: (&str, &str) = ("A 10 kB, ", "log shortened");
 
 /// A cell: its name, its engine, and the medians of its repeats by column.
 struct Row {
@@ -87,26 +83,7 @@ impl<'a> Servers<'a> {
         if missing.is_empty() { text } else { format!("{text}\n{missing}") }
     }
 
-    /// Pictures of the run that the original of [`TIMELINE`] draws, one for each engine: that of the repeat with the median speed.
-    fn timelines(&self) -> String {
-        let Some(plan) = &self.folder.plan else { return String::new() };
-        let picture = |engine: &String| {
-            let (start, end) = TIMELINE;
-            let is_it = |cell: &&PlannedCell| cell.is_for(engine) && cell.name.starts_with(start) && cell.name.ends_with(end);
-            let cell = plan.cells.iter().rfind(is_it)?;
-            let mut runs = runs_of(self.folder, cell, engine);
-            runs.retain(|record| cell.accepts(record));
-            let phases = cell.measures.values().next()?;
-            let speed = |record: &RunRecord| Metric::OperationsPerSecond.of(record, phases).unwrap_or(0.0);
-            runs.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
-            let run = runs.get(runs.len().saturating_sub(1) / 2)?;
-            let caption = format!("{engine}, {}: the repeat with the median speed", cell.name);
-            Some(format!("<figure><figcaption>{}</figcaption>\n{}</figure>\n", escape(&caption), rewrites(run)?))
-        };
-        plan.engines.iter().filter_map(picture).collect()
-    }
-
-    /// Picture of speed and memory over the numbers and sizes of values of part A (figures 4 to 6 of the study on Redis's log).
+    /// Picture of speed and memory over the numbers and sizes of values of part A.
     fn sizes(&self) -> Option<String> {
         let place = |name: &str, engine: &str, figures: [Option<f64>; 2], killed: bool| {
             let mut parts = name.strip_prefix("A ")?.split(", ");
@@ -138,10 +115,9 @@ impl<'a> Servers<'a> {
         let killed = if killed.is_empty() { killed } else { format!("<ul>\n{killed}</ul>\n") };
         let sizes = self.sizes().map_or(String::new(), |picture| {
             let caption = "Speed and peak memory over the number of SETs, medians; each size has its own scale";
-            format!("<figure><figcaption>{caption}</figcaption>\n{picture}</figure>\n")
+            format!("<figure><figcaption>{caption}</figcaption>\n<div class=\"scroll\">{picture}</div></figure>\n")
         });
-        let pictures = sizes + &self.timelines();
-        format!("<p>{}</p>\n{table}{killed}{pictures}", escape(&introduction()))
+        format!("<p>{}</p>\n{table}{killed}{sizes}", escape(&introduction()))
     }
 }
 
@@ -190,7 +166,7 @@ mod tests {
     use crate::report::engines::tests::{folder_of, study};
     use crate::run::{Killed, PhaseRecord, Second};
 
-    /// A killed server is in the list and in the picture over sizes, and its run is drawn over time; cells that are not run are named.
+    /// A killed server is in the list and in the picture over sizes; cells that are not run are named.
     #[test]
     fn killed_servers_and_cells_that_are_not_run_are_told() {
         let study = study("aof-rewrite", &["sinter", "redis"], 1);
@@ -214,5 +190,7 @@ mod tests {
         let page = servers.html();
         assert!(page.contains(&format!("<li>{line}</li>")) && page.matches("✕ killed").count() == 2, "{page}");
         assert!(page.contains("values of 0.5 kB") && page.contains("redis, log kept"), "{page}");
+        // A style inside of a picture would be one of the whole page.
+        assert!(!page.contains("<style"), "{page}");
     }
 }

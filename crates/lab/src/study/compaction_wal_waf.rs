@@ -7,6 +7,7 @@ use super::plan::{Bound, Cell, Comparison, DEBTS, Group, Hypothesis, Request, Sc
 use super::settings::{BASE, FAN_OUT, MEMTABLE, Shape, TRIGGER, database, family, owed, puts, putter, settle};
 use crate::run::{Distribution, EngineSpec, FamilySpec, Workload};
 use crate::statistics::Fold;
+use sinterdb::internal::settings::format_bytes;
 
 /// Name of the study on the command line.
 pub const NAME: &str = "compaction-wal-waf";
@@ -170,13 +171,13 @@ fn shapes(sizes: &Sizes) -> Vec<Cell> {
     let mut cells = Vec::new();
     for value in sizes.values {
         for (name, shape) in basic.into_iter().chain(SHAPES) {
-            let bytes = value.to_string();
+            let bytes = format_bytes(value as u64);
             let factors = [("part", "B"), ("shape", name), ("value", &bytes)];
             cells.push(cell(shaped(name, value), &factors, stable(shape), fill_and_overwrite(value, sizes.keys, "")));
         }
     }
     for (name, shape) in basic {
-        let bytes = sizes.values[0].to_string();
+        let bytes = format_bytes(sizes.values[0] as u64);
         let factors = [("part", "B control"), ("shape", name), ("value", &bytes)];
         let workload = fill_and_overwrite(sizes.values[0], 16 * sizes.keys, ", 16 times the keys");
         cells.push(cell(control(name), &factors, stable(shape), workload));

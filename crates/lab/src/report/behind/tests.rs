@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::engines::tests::{folder_of, study};
+use crate::result::{CauseBytes, Zones};
 use crate::study::archive::ARCHIVE;
 use std::path::Path;
 
@@ -14,7 +15,8 @@ fn committed(name: &str) -> Folder {
 
 fn found(folder: &Folder) -> Vec<Difference> {
     let runs = Runs::of(folder).unwrap();
-    [runs.groups(&runs.rivals()), runs.groups(&runs.settings())].into_iter().flatten().flat_map(|group| group.found).collect()
+    let groups = [runs.groups(&runs.rivals(), &of_rivals()), runs.groups(&runs.settings(), &of_settings(runs.plan))];
+    groups.into_iter().flatten().flat_map(|group| group.found).collect()
 }
 
 #[test]
@@ -34,9 +36,9 @@ fn differences_are_listed_from_two_percent_on_and_sorted() {
     assert!(all.iter().all(|one| one.factor > 1.9 && one.interval.is_some_and(|interval| interval.low > 1.9)));
     assert_eq!(differences(&folder).iter().filter(|one| one.is_behind()).count(), all.len());
     let page = behind(&folder);
-    let short = format!("operations/s: less than rocksdb in {0} of {0} cells, by factors of 2.00 to 2.00", all.len());
+    let short = format!("operations/s: less than RocksDB in {0} of {0} cells, by factors of 2.00 to 2.00", all.len());
     assert!(page.starts_with("<section id=\"behind\"><h2>Where we are behind</h2>") && page.contains(&short), "{page}");
-    assert!(!page.contains("without it</h3>") && !page.contains("rejected</h3>"), "{page}");
+    assert!(!page.contains("compared with</h3>") && !page.contains("rejected</h3>"), "{page}");
     let (_directory, equal) = folder_of(&study, |_, _| Some(1.0));
     assert!(behind(&equal).contains("In nothing that was compared."));
     let (_directory, alone) = folder_of(&self::study("side-by-side", &["rocksdb"], 1), |_, _| Some(1.0));
@@ -52,7 +54,7 @@ fn few_repeats_are_told() {
     assert!(found(&folder).iter().all(|one| one.repeats == 1));
     let (_directory, folder) = folder_of(&study, |engine, _| Some(if engine == "sinter" { 1.0 } else { 0.5 }));
     let text = found(&folder)[0].to_string();
-    assert!(text.ends_with(": less than rocksdb by a factor of 2.00 (2 runs), 1,000 to 2,000"), "{text}");
+    assert!(text.ends_with(": less than RocksDB by a factor of 2.00 (2 runs), 1,000 against 2,000"), "{text}");
 }
 
 /// Kinds of losses that pages told less well than they were measured: loads that no measure has, latencies, memory and speed of one cell,
@@ -72,10 +74,34 @@ fn what_committed_records_hold_is_found() {
     is_there(&servers, "B 1 kB, from 32MiB", "operations/s", "redis");
     let tiering = found(&committed("time-aware-tiering"));
     is_there(&tiering, "3 alpha 0.5, 20 %", "write amplification", "3 alpha 0.5, 0 %");
-    assert!(
-        tiering
-            .iter()
-            .any(|one| one.measure == "operations/s" && ["50", "80", "100"].iter().any(|age| one.place.ends_with(&format!("{age} %")))),
-        "{tiering:#?}"
-    );
+    let is_longer = |one: &Difference| ["50 %", "80 %", "100 %"].iter().any(|age| one.place.ends_with(age));
+    assert!(tiering.iter().any(|one| one.measure == "operations per second" && is_longer(one)), "{tiering:#?}");
+}
+
+/// Policies of zones are compared by zones and moved bytes, which their study measures, and not by speed; published ones are not ours.
+#[test]
+fn policies_of_zones_are_compared_by_what_their_study_measures() {
+    let study = study("zone-allocation", &["sinter"], 3);
+    let (_directory, mut folder) = folder_of(&study, |_, _| Some(1.0));
+    for record in folder.runs.iter_mut().map(|run| &mut run.record) {
+        let is_ours = record.spec.engine.zones.as_ref().unwrap().allocation == OURS;
+        let moved = CauseBytes { cause: "zone collection".to_string(), bytes: if is_ours { 5 << 20 } else { 0 } };
+        let used = if is_ours { 150 } else { 100 };
+        let zones = Zones { used, by_cause: vec![moved], zones: 256, capacity_bytes: 256 << 20, live_bytes: 90 << 20, ..Zones::default() };
+        for phase in &mut record.phases {
+            phase.zones = Some(zones.clone());
+            phase.operations_per_second = if is_ours { 1.0 } else { 1000.0 };
+        }
+    }
+    let all = found(&folder);
+    let case = "uniform, no limit";
+    let of = |measure: &str| all.iter().find(|one| one.measure == measure && one.place == format!("C sinter, {case}")).unwrap();
+    let used = of("zones in use");
+    assert_eq!((used.other.as_str(), used.factor), (format!("C sla lzr, {case}").as_str(), 1.5));
+    let moved = of("bytes moved by the collector, MiB");
+    assert!(moved.factor.is_infinite(), "{moved}");
+    assert!(moved.to_string().ends_with(": more than C sla lzr, uniform, no limit (3 runs), 10.0 against 0"), "{moved}");
+    assert!(all.iter().all(|one| one.place.contains(" sinter, ") && !one.measure.contains("per second")), "{all:#?}");
+    let page = behind(&folder);
+    assert!(page.contains("where there is nothing otherwise") && page.contains("compared with</h3>"), "{page}");
 }

@@ -1,27 +1,22 @@
 //! A run of a server over time, as a picture (SVG) without a script: operations per second, and memory below them on the same axis of time.
-//! Rewrites of the log are shaded across both, and what they take beside the data is filled.
+//! Rewrites of the log are shaded across both, and what they take beside the data is filled. Colours are those of the page's style sheet.
 
-use crate::report::text::{escape, number};
+use crate::report::text::{color, escape, number};
 use crate::run::{RunRecord, Second};
 use std::fmt::Write;
 
-/// Size of the picture, its margins, and the height of a panel and of the space below it, pixels.
-const WIDTH: f64 = 760.0;
+/// Size of the picture, its margins, and the height of a panel and of the space below it, pixels. As wide as a narrow screen nearly shows
+/// it, because text shrinks with a picture.
+const WIDTH: f64 = 440.0;
 const LEFT: f64 = 74.0;
 const RIGHT: f64 = 12.0;
-const TOP: f64 = 34.0;
-const PANEL: f64 = 150.0;
-const BETWEEN: f64 = 22.0;
-const BOTTOM: f64 = 42.0;
+const TOP: f64 = 8.0;
+const PANEL: f64 = 130.0;
+const BETWEEN: f64 = 16.0;
+const BOTTOM: f64 = 40.0;
 /// Most points of a line.
 const POINTS: usize = 240;
 const MIB: f64 = 1_048_576.0;
-
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#24292f}.grid{stroke:#d0d7de}.axis{stroke:#57606a}\
-                     .rewrite{fill:#fff1c2}.beside{fill:#d1495b;opacity:.45}.rate,.memory{fill:none;stroke-width:1.5}.rate{stroke:#1f77b4}\
-                     .memory{stroke:#2d7d46}.killed{stroke:#d1495b;stroke-width:2;stroke-dasharray:5 3}\
-                     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.grid{stroke:#30363d}.axis{stroke:#9da7b3}.rewrite{fill:#4d4320}\
-                     .rate{stroke:#58a6ff}.memory{stroke:#56d364}}";
 
 /// Readings that one point stands for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -50,10 +45,8 @@ pub fn rewrites(record: &RunRecord) -> Option<String> {
     let height = TOP + 2.0 * PANEL + BETWEEN + BOTTOM;
     let title = format!("{}, {}: operations per second and memory over time", record.engine_version, record.spec.workload.name);
     let title = escape(&title);
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">\n\
-         <style>{STYLE}</style>\n"
-    );
+    let class = color(&record.spec.engine.name);
+    let mut out = format!("<svg class=\"timeline {class}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">\n");
     for (from, to) in windows(&points) {
         let (x, width) = (time.at(from), (time.at(to) - time.at(from)).max(1.0));
         for top in [rates.top, memory.top] {
@@ -63,11 +56,10 @@ pub fn rewrites(record: &RunRecord) -> Option<String> {
     }
     rates.frame(&time, &mut out);
     memory.frame(&time, &mut out);
-    let has_beside = points.iter().any(|point| point.beside > 0.0);
-    if has_beside {
+    if points.iter().any(|point| point.beside > 0.0) {
         let line = memory.line(&time, &points, |point| point.beside);
         let (start, end, low) = (time.at(first.to), time.at(last.to), memory.bottom());
-        let _ = writeln!(out, "<polygon class=\"beside\" points=\"{start:.1},{low:.1} {line} {end:.1},{low:.1}\"/>");
+        let _ = writeln!(out, "<polygon class=\"copied\" points=\"{start:.1},{low:.1} {line} {end:.1},{low:.1}\"/>");
     }
     let _ = writeln!(out, "<polyline class=\"rate\" points=\"{}\"/>", rates.line(&time, &points, |point| point.rate));
     let _ = writeln!(out, "<polyline class=\"memory\" points=\"{}\"/>", memory.line(&time, &points, |point| point.memory));
@@ -80,31 +72,15 @@ pub fn rewrites(record: &RunRecord) -> Option<String> {
         let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", tick_text(tick));
     }
     let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    let _ = writeln!(out, "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">time, seconds</text>", height - 8.0);
-    legend(&points, has_beside, record, &mut out);
+    let _ = writeln!(out, "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">time, seconds</text>", height - 6.0);
     Some(out + "</svg>\n")
 }
 
-/// Names of everything that is drawn, above the panels.
-fn legend(points: &[Point], has_beside: bool, record: &RunRecord, out: &mut String) {
-    let has_rewrites = points.iter().any(|point| point.rewriting);
-    let entries = [
-        ("rate", "operations per second", true),
-        ("memory", "memory of the server and its children", true),
-        ("rewrite", "rewrite of the log", has_rewrites),
-        ("beside", "copied pages and rewrite buffer", has_beside),
-        ("killed", "killed", record.killed.is_some()),
-    ];
-    let mut x = LEFT;
-    for (class, name, _) in entries.iter().filter(|(.., drawn)| *drawn) {
-        let _ = match *class {
-            "rewrite" | "beside" => write!(out, "<rect class=\"{class}\" x=\"{x:.0}\" y=\"9\" width=\"16\" height=\"11\"/>"),
-            _ => write!(out, "<line class=\"{class}\" x1=\"{x:.0}\" x2=\"{:.0}\" y1=\"15\" y2=\"15\"/>", x + 16.0),
-        };
-        let _ = writeln!(out, "<text x=\"{:.0}\" y=\"19\">{name}</text>", x + 20.0);
-        // About the width of the text.
-        x += 34.0 + 6.2 * name.len() as f64;
-    }
+/// Names of everything that pictures may hold beside their lines.
+pub fn rewrites_key() -> String {
+    let names = [("rewrite", "rewrite of the log"), ("copied", "memory beside the data: copied pages and rewrite buffer")];
+    let names = names.map(|(class, name)| format!("<span><i class=\"{class}\"></i>{name}</span>")).concat();
+    format!("<p class=\"key\">{names} A broken line is where the server was killed.</p>\n")
 }
 
 /// At most [`POINTS`] points of all phases, one behind the other; of a killed server also those of its last phase.
@@ -245,10 +221,8 @@ mod tests {
         let rounded: Vec<_> = windows(&points).into_iter().map(|(from, to)| ((from * 10.0).round(), (to * 10.0).round())).collect();
         assert_eq!(rounded, [(1.0, 3.0), (5.0, 6.0)]);
         let svg = rewrites(&run).unwrap();
-        assert_eq!(svg.matches("<rect class=\"rewrite\"").count(), 2 * 2 + 1, "and one in the legend: {svg}");
-        for part in
-            ["time, seconds", ">operations per second<", ">memory, MiB<", "copied pages and rewrite buffer", "<polygon class=\"beside\""]
-        {
+        assert_eq!(svg.matches("<rect class=\"rewrite\"").count(), 2 * 2, "{svg}");
+        for part in ["time, seconds", ">operations per second<", ">memory, MiB<", "<polygon class=\"copied\"", "class=\"timeline redis\""] {
             assert!(svg.contains(part), "{part}");
         }
         assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("class=\"killed\""), "{svg}");
@@ -262,7 +236,7 @@ mod tests {
         let points = points(&run);
         assert!((points.last().unwrap().to - 0.3).abs() < 1e-9 && points.len() == 3, "{points:?}");
         let svg = rewrites(&run).unwrap();
-        assert!(svg.contains("<line class=\"killed\" x1=\"748.0\"") && !svg.contains("rewrite of the log"), "{svg}");
+        assert!(svg.contains("<line class=\"killed\" x1=\"428.0\"") && !svg.contains("class=\"rewrite\""), "{svg}");
     }
 
     #[test]

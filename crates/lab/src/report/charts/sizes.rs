@@ -1,5 +1,6 @@
 //! Speed and memory of servers over numbers and sizes of values, as one picture (SVG) without a script: a column of panels for each size,
-//! operations per second above and peak memory below, a line for each server and fate of its log.
+//! operations per second above and peak memory below, a line for each server and fate of its log. The page's
+//! style sheet has the colours.
 
 use crate::report::text::{escape, number};
 use crate::run::SERVERS;
@@ -15,12 +16,6 @@ const BETWEEN: f64 = 20.0;
 const BOTTOM: f64 = 44.0;
 /// Width of the titles of the axes.
 const TITLES: f64 = 20.0;
-
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#24292f}.grid{stroke:#d0d7de}.l0,.l1,.l2,.l3{fill:none;stroke-width:1.8}\
-                     .l0{stroke:#1f77b4}.l1{stroke:#d1495b}.l2{stroke:#d1495b;stroke-dasharray:5 3}.l3{stroke:#57606a;stroke-dasharray:2 3}\
-                     .p0{fill:#1f77b4}.p1,.p2{fill:#d1495b}.p3{fill:#57606a}\
-                     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.grid{stroke:#30363d}.l0{stroke:#58a6ff}.p0{fill:#58a6ff}\
-                     .l1,.l2{stroke:#ff7b72}.p1,.p2{fill:#ff7b72}}";
 
 /// Figures of a cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,10 +41,7 @@ pub fn sizes(places: &[Place]) -> Option<String> {
     let width = TITLES + (LEFT + PANEL) * values.len() as f64 + 8.0;
     let height = TOP + 2.0 * HEIGHT + BETWEEN + BOTTOM;
     let title = "Operations per second and peak memory by number and size of values";
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\">\n\
-         <style>{STYLE}</style>\n"
-    );
+    let mut out = format!("<svg class=\"sizes\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n");
     legend(&lines, &mut out);
     for (column, value) in values.iter().enumerate() {
         let left = TITLES + (LEFT + PANEL) * column as f64 + LEFT;

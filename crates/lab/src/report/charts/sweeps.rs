@@ -2,10 +2,11 @@
 
 use super::bars::height;
 use super::{Chart, LABEL_WIDTH, number};
-use crate::report::cells::{Cell, Parameters, Workload, differing, natural, phrase, short};
+use crate::report::cells::{Cell, Parameters, Workload, differing, natural, short};
 use crate::report::measures::{Measure, SPACE_AMPLIFICATION, WRITE_AMPLIFICATION, titled};
 use crate::report::text::{engine, escape, wrap};
 use crate::statistics::mean;
+use crate::study::factor;
 use crate::study::metric::Metric;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -86,8 +87,9 @@ impl<'a> Grid<'a> {
             return None;
         }
         let other = |name: &&String| name.as_str() != a && name.as_str() != b;
-        let phrases = varied.iter().filter(other).filter_map(|name| Some(phrase(&short(name, varied), cells.first()?.factors.get(name)?)));
-        let others = phrases.collect::<Vec<_>>().join(", ");
+        let labels = varied.iter().filter(other);
+        let labels = labels.filter_map(|name| Some(factor::label(&short(name, varied), cells.first()?.factors.get(name)?)));
+        let others = labels.collect::<Vec<_>>().join(", ");
         let (across, down) = if as_.len() > bs.len() { (a, b) } else { (b, a) };
         Some(Grid { across: across.into(), down: down.into(), others, cells })
     }
@@ -109,17 +111,17 @@ impl<'a> Grid<'a> {
         if z.iter().flatten().all(Value::is_null) {
             return None;
         }
-        let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-        let names: Vec<String> = rows.iter().map(|row| wrap(&phrase(&last(&self.down), row), LABEL_WIDTH)).collect();
+        let [across, down] = [&self.across, &self.down].map(|name| name.rsplit('.').next().unwrap_or(name));
+        let names: Vec<String> = rows.iter().map(|row| wrap(&factor::label(down, row), LABEL_WIDTH)).collect();
         let columns: Vec<String> = columns.iter().map(|column| wrap(column, COLUMN_WIDTH)).collect();
         let layout = json!({
             "height": height(names.iter(), ROW) + TITLE,
-            "xaxis": { "title": { "text": escape(&last(&self.across)) } },
+            "xaxis": { "title": { "text": escape(&factor::axis(across)) } },
         });
         let data = json!({ "type": "heatmap", "x": columns, "y": names, "z": z });
         let engine = self.cells.first().map_or("", |cell| engine(&cell.engine));
         let others = if self.others.is_empty() { String::new() } else { format!("; {}", self.others) };
-        let note = format!("{part}; {}; mean of repeats{others}", about.1);
+        let note = format!("{part}; {}; mean of repeats; {} by {}{others}", about.1, factor::axis(down), factor::axis(across));
         Some(Chart { id, title: format!("{engine}: {}", about.0), note, data: vec![data], layout })
     }
 }

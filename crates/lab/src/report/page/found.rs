@@ -7,7 +7,7 @@ use crate::report::engines::Engines;
 use crate::report::load::Folder;
 use crate::report::text::{date, engine, escape, range, short};
 use crate::run::{Answer, RunRecord};
-use crate::study::judge::{Finding, LEAST_RUNS};
+use crate::study::judge::{Finding, LEAST_RUNS, State};
 use crate::study::plan::Scale;
 use std::collections::BTreeSet;
 
@@ -45,8 +45,9 @@ fn version(record: &RunRecord) -> &str {
 /// The section of sentences; empty where nothing was found.
 pub fn found(folder: &Folder, published: Option<&Published>) -> String {
     let measured = Measured::of(folder);
-    let about = |sentence: &Sentence| told(sentence, folder, measured.as_ref()?);
-    let mut sentences: Vec<String> = published.iter().flat_map(|published| &published.found).filter_map(about).collect();
+    let about = |published: &Published, sentence: &Sentence| told(published, sentence, folder, measured.as_ref()?);
+    let all = published.into_iter().flat_map(|published| published.found.iter().map(move |sentence| (published, sentence)));
+    let mut sentences: Vec<String> = all.filter_map(|(published, sentence)| about(published, sentence)).collect();
     if sentences.is_empty() {
         sentences = Engines::of(folder).map(|engines| engines.sentences()).unwrap_or_default();
         sentences.extend(counts(&folder.findings));
@@ -56,29 +57,37 @@ pub fn found(folder: &Folder, published: Option<&Published>) -> String {
     if list.is_empty() { list } else { format!("<section><h2>What was found</h2>\n<ul class=\"found\">\n{list}</ul></section>\n") }
 }
 
-/// A sentence with the half of its verdict and its values; `None` where the claim was not judged, or a value was not measured.
-fn told(sentence: &Sentence, folder: &Folder, measured: &Measured<'_>) -> Option<String> {
+/// A sentence with the half of its verdict and its values; `None` where the claim was not judged, or nothing was measured.
+fn told(published: &Published, sentence: &Sentence, folder: &Folder, measured: &Measured<'_>) -> Option<String> {
     let is_about = |finding: &&Finding| finding.verdict.hypothesis == sentence.claim && finding.verdict.engine == sentence.engine;
     let finding = folder.findings.iter().find(is_about)?;
-    let mut fact = sentence.fact.replace("{ratios}", &ratios(finding)?);
+    let mut fact = Some(sentence.fact.clone());
     for (name, ours) in &sentence.values {
-        let value = measured.value(ours, ours.engine.as_deref().unwrap_or(&sentence.engine))?.mean;
+        let value = measured.value(ours, ours.engine.as_deref().unwrap_or(&sentence.engine));
         let (unit, _) = ours.unit();
-        fact = fact.replace(&format!("{{{name}}}"), format!("{} {unit}", short(value)).trim_end());
+        let text = value.map(|value| format!("{} {unit}", short(value.mean)).trim_end().to_string());
+        fact = fact.zip(text).map(|(fact, text)| fact.replace(&format!("{{{name}}}"), &text));
     }
+    let fact = fact.or_else(|| Some(sentence.otherwise.clone()).filter(|fact| !fact.is_empty()))?.replace("{ratios}", &ratios(finding)?);
     let half = match finding.verdict.verdict {
         Answer::Accepted => &sentence.accepted,
         Answer::Rejected => &sentence.rejected,
         Answer::Undecided => &sentence.undecided,
     };
-    Some(format!("{half}{}: {fact}", few(finding)))
+    let cause = published.cause(&sentence.claim, finding.original.is_some()).filter(|_| finding.verdict.verdict == Answer::Rejected);
+    let cause = cause.map_or(String::new(), |cause| format!(" {cause}"));
+    Some(format!("{half}{}: {fact}{cause}", certainty(finding)))
 }
 
-/// Number of runs in brackets, where they are too few to decide.
-fn few(finding: &Finding) -> String {
-    match finding.comparisons.iter().map(|compared| compared.runs).max() {
-        Some(1) => " (1 run)".into(),
-        Some(runs) if runs < LEAST_RUNS => format!(" ({runs} runs)"),
+/// Number of comparisons that decide a claim of several, or of runs where they are too few to decide, in brackets.
+fn certainty(finding: &Finding) -> String {
+    let all = finding.comparisons.len();
+    let count = |state: State| finding.comparisons.iter().filter(|compared| compared.state == state).count();
+    match (finding.comparisons.iter().map(|compared| compared.runs).max(), finding.verdict.verdict) {
+        (Some(1), _) => " (1 run)".into(),
+        (Some(runs), _) if runs < LEAST_RUNS => format!(" ({runs} runs)"),
+        (_, Answer::Rejected) if all > 1 => format!(" (not so in {} of {all} comparisons)", count(State::Refuted)),
+        (_, Answer::Undecided) if all > 1 => format!(" (certainly so in {} of {all} comparisons)", count(State::Holds)),
         _ => String::new(),
     }
 }
@@ -99,4 +108,60 @@ fn decided(finding: &Finding) -> String {
     let verdict = &finding.verdict;
     let ratios = ratios(finding).map_or(String::new(), |ratios| format!(": {ratios}"));
     format!("{}, {}: {}{ratios}.", engine(&verdict.engine), verdict.verdict.name(), verdict.hypothesis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::engines::tests::{folder_of, study};
+    use crate::run::Verdict;
+    use crate::statistics::Ratio;
+    use crate::study::judge::Compared;
+    use crate::study::plan::Bound;
+    use serde_json::json;
+
+    fn finding(answer: Answer, original: Option<&str>, states: &[State]) -> Finding {
+        let verdict =
+            Verdict { hypothesis: "more".into(), engine: "sinter".into(), verdict: answer, rule: String::new(), statistics: String::new() };
+        let compared = |(place, state): (usize, &State)| Compared {
+            group: String::new(),
+            name: place.to_string(),
+            bound: Bound::Above(1.0),
+            ratio: Some(Ratio { ratio: 1.0 + place as f64, interval: None }),
+            runs: 5,
+            cliffs_delta: None,
+            state: *state,
+            causes: Vec::new(),
+        };
+        Finding { verdict, original: original.map(str::to_string), comparisons: states.iter().enumerate().map(compared).collect() }
+    }
+
+    /// A rejected claim has its cause, or none is known; several comparisons are counted; a value that is missing leaves the ratios.
+    #[test]
+    fn sentences_have_causes_counts_and_ratios() {
+        let value = json!({ "cells": ["no such cell"], "measure": "run", "metric": "flushes" });
+        let mut sentence = json!({
+            "claim": "more", "accepted": "There is more", "rejected": "There is not more",
+            "undecided": "Whether there is more is not decided", "fact": "{x} of it.", "values": { "x": value },
+            "otherwise": "{ratios} times as much."
+        });
+        let mut published: Published = serde_json::from_value(json!({ "figures": [], "causes": { "more": "It is full." } })).unwrap();
+        let (_directory, mut folder) = folder_of(&study("compaction-wal-waf", &["sinter"], 1), |_, _| Some(1.0));
+        let mut said = |published: &Published, sentence: &serde_json::Value, finding: Finding| {
+            folder.findings = vec![finding];
+            told(published, &serde_json::from_value(sentence.clone()).unwrap(), &folder, &Measured::of(&folder).unwrap())
+        };
+        let states = [State::Holds, State::Refuted, State::Open];
+        let rejected = said(&published, &sentence, finding(Answer::Rejected, None, &states)).unwrap();
+        assert_eq!(rejected, "There is not more (not so in 1 of 3 comparisons): 1 to 3 times as much. It is full.");
+        let undecided = said(&published, &sentence, finding(Answer::Undecided, Some("yes"), &states)).unwrap();
+        assert_eq!(undecided, "Whether there is more is not decided (certainly so in 1 of 3 comparisons): 1 to 3 times as much.");
+        let accepted = said(&published, &sentence, finding(Answer::Accepted, Some("yes"), &states[..1])).unwrap();
+        assert_eq!(accepted, "There is more: 1 times as much.");
+        published.causes.clear();
+        let unknown = said(&published, &sentence, finding(Answer::Rejected, Some("yes"), &states[1..2])).unwrap();
+        assert_eq!(unknown, "There is not more: 1 times as much. The cause is not known.");
+        sentence["otherwise"] = json!("");
+        assert_eq!(said(&published, &sentence, finding(Answer::Accepted, None, &states)), None);
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::published::{Figure, Form, Ours, Published, Row};
 use crate::report::beside::{Measured, Value};
+use crate::report::charts::{rewrites, rewrites_key};
 use crate::report::drawing::{Axis, Group, Mark, bars, lines};
 use crate::report::text::{color, engine, escape, short};
 
@@ -9,18 +10,36 @@ use crate::report::text::{color, engine, escape, short};
 const ORIGINAL: &str = "original";
 /// Number of panels from which on a figure is as wide as the page.
 const WIDE: usize = 3;
+/// Reasons why a row has no value of ours, and why a whole figure has none.
+const NOT_RUN: &str = "not run";
+const NOT_COUNTED: &str = "not counted";
+const NONE_RUN: &str = "not run at this scale";
+const NONE_COUNTED: &str = "not counted in these runs";
+
+/// Attribute of figures that have values of ours.
+pub const WITH_OURS: &str = "data-ours";
+
+/// A panel: its name and its drawing.
+type Panel = (String, String);
 
 /// The section with all figures.
 pub fn originals(published: &Published, measured: &Measured<'_>) -> String {
     let key = |class: &str, name: &str| format!("<span><i class=\"{class}\"></i>{}</span>", escape(name));
     let engines = measured.plan.engines.iter().map(|name| key(color(name), engine(name)));
-    let drawn: String = published.figures.iter().filter_map(|figure| Some(drawn(figure, figure.ours.as_ref()?, measured))).collect();
-    let without = published.figures.iter().filter_map(|figure| Some(without(figure, figure.why.as_ref()?)));
-    let without: String = without.collect();
-    let without = if without.is_empty() { without } else { format!("<p>Not beside ours:</p>\n<ul>{without}</ul>\n") };
+    let (mut figures, mut others) = (String::new(), String::new());
+    for figure in &published.figures {
+        match (&figure.ours, &figure.why) {
+            (Some(ours), _) => match drawn(figure, ours, measured) {
+                Ok(html) => figures += &html,
+                Err(why) => others += &without(figure, why),
+            },
+            (None, why) => others += &without(figure, why.as_deref().unwrap_or_default()),
+        }
+    }
+    let others = if others.is_empty() { others } else { format!("<p>Not beside ours:</p>\n<ul>{others}</ul>\n") };
     format!(
         "<section><h2>The original's figures and ours</h2>\n<p>Original: {}. {}</p>\n<p class=\"key\">{}{} Thin lines are 95 % intervals, \
-         from three repeats on.</p>\n<div class=\"originals\">\n{drawn}</div>\n{without}</section>\n",
+         from three repeats on.</p>\n<div class=\"originals\">\n{figures}</div>\n{others}</section>\n",
         escape(&published.source),
         escape(&published.setup),
         key(ORIGINAL, &format!("the original ({})", published.source)),
@@ -34,7 +53,35 @@ fn without(figure: &Figure, why: &str) -> String {
     format!("<li id=\"{}\">{} ({}): {}.{note}</li>\n", escape(id), escape(title), escape(of), escape(why))
 }
 
-fn drawn(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> String {
+/// A figure; the reason where it would hold nothing.
+fn drawn(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> Result<String, &'static str> {
+    let (panels, lack) = match figure.form {
+        Form::OverTime => (over_time(figure, ours, measured), None),
+        Form::Bars | Form::Lines => of_rows(figure, ours, measured),
+    };
+    if panels.is_empty() {
+        let is_run = figure.rows.iter().any(|row| measured.is_run(&ours.of(row, measured.plan.scale)));
+        return Err(if is_run { NONE_COUNTED } else { NONE_RUN });
+    }
+    let drawn: String = panels.iter().map(|(name, html)| format!("<div><h4>{}</h4>{html}</div>\n", escape(name))).collect();
+    let wide = if panels.len() >= WIDE || figure.form == Form::OverTime { " wide" } else { "" };
+    let with_ours = if lack.is_none() { WITH_OURS } else { "" };
+    let scale = if figure.logarithmic { ", logarithmic" } else { "" };
+    let key = if figure.form == Form::OverTime { rewrites_key() } else { String::new() };
+    let lack = lack.map_or(String::new(), |why| format!(" Ours: {why}."));
+    Ok(format!(
+        "<figure class=\"beside{wide}\" id=\"{}\" {with_ours}><figcaption><b>{}</b> <span>{}{scale}. In the original: {}. {}{lack}</span>\
+         </figcaption>\n{key}<div class=\"panels\">{drawn}</div></figure>\n",
+        escape(&figure.id),
+        escape(&figure.title),
+        escape(&figure.axis),
+        escape(&figure.of),
+        escape(&figure.note),
+    ))
+}
+
+/// Panels of bars or lines, and the reason why none has values of ours. A panel without any value is left out.
+fn of_rows(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> (Vec<Panel>, Option<&'static str>) {
     let mut panels: Vec<(&str, Vec<Group>)> = Vec::new();
     for row in &figure.rows {
         let group = group(row, ours, measured);
@@ -43,32 +90,36 @@ fn drawn(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> String {
             None => panels.push((&row.panel, vec![group])),
         }
     }
-    let run = |group: &Group| group.marks.iter().any(|mark| mark.class != ORIGINAL);
-    let is_run = panels.iter().flat_map(|(_, groups)| groups).any(run);
-    panels.retain(|(_, groups)| groups.iter().any(|group| if is_run { run(group) } else { !group.marks.is_empty() }));
-    let axis = Axis::of(panels.iter().flat_map(|(_, groups)| groups), figure.logarithmic);
-    let draw = if figure.form == Form::Lines { lines } else { bars };
-    let drawn = panels.iter().zip(axis.iter().cycle()).map(|((name, groups), axis)| {
+    let all = || panels.iter().flat_map(|(_, groups)| groups);
+    let lack = if all().any(|group| group.missing.is_none()) {
+        None
+    } else {
+        Some(if all().any(|group| group.missing == Some(NOT_COUNTED)) { NONE_COUNTED } else { NONE_RUN })
+    };
+    let is_kept = |group: &Group| if lack.is_none() { group.missing.is_none() } else { !group.marks.is_empty() };
+    panels.retain(|(_, groups)| groups.iter().any(is_kept));
+    let Some(axis) = Axis::of(panels.iter().flat_map(|(_, groups)| groups), figure.logarithmic) else { return (Vec::new(), lack) };
+    let draw = |(name, groups): &(&str, Vec<Group>)| {
         let label = format!("{} {name}", figure.title);
-        format!("<div><h4>{}</h4>{}</div>\n", escape(name), draw(groups, axis, label.trim()))
-    });
-    let drawn: String = drawn.collect();
-    let missing = if is_run { "" } else { " Not run at this scale." };
-    let scale = if figure.logarithmic { ", logarithmic" } else { "" };
-    let wide = if panels.len() >= WIDE { " wide" } else { "" };
-    format!(
-        "<figure class=\"beside{wide}\" id=\"{}\"><figcaption><b>{}</b> <span>{}{scale}. Original: {}. {}{missing}</span></figcaption>\n\
-         <div class=\"panels\">{drawn}</div></figure>\n",
-        escape(&figure.id),
-        escape(&figure.title),
-        escape(&figure.axis),
-        escape(&figure.of),
-        escape(&figure.note),
-    )
+        let svg =
+            if figure.form == Form::Lines { lines(groups, &axis, label.trim(), &figure.across) } else { bars(groups, &axis, label.trim()) };
+        ((*name).to_string(), svg)
+    };
+    (panels.iter().map(draw).collect(), lack)
+}
+
+/// A picture of the median run for each row and engine.
+fn over_time(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> Vec<Panel> {
+    let pairs = figure.rows.iter().flat_map(|row| measured.plan.engines.iter().map(move |name| (row, name)));
+    let picture = |(row, name): (&Row, &String)| {
+        let svg = rewrites(measured.median_run(&ours.of(row, measured.plan.scale), name)?)?;
+        Some((format!("{}, {}: the repeat with the median speed", engine(name), row.label), svg))
+    };
+    pairs.filter_map(picture).collect()
 }
 
 fn group(row: &Row, ours: &Ours, measured: &Measured<'_>) -> Group {
-    let ours = ours.of(row);
+    let ours = ours.of(row, measured.plan.scale);
     let (unit, _) = ours.unit();
     let with_unit = |text: String, said: &str| {
         let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
@@ -79,5 +130,44 @@ fn group(row: &Row, ours: &Ours, measured: &Measured<'_>) -> Group {
         let Value { mean, interval, said } = measured.value(&ours, name)?;
         Some(Mark { class: color(name), value: mean, interval, text: with_unit(short(mean), &said) })
     };
-    Group { label: row.label.clone(), marks: original.into_iter().chain(measured.plan.engines.iter().filter_map(mark)).collect() }
+    let found: Vec<Mark> = measured.plan.engines.iter().filter_map(mark).collect();
+    let missing = found.is_empty().then(|| if measured.is_run(&ours) { NOT_COUNTED } else { NOT_RUN });
+    Group { label: row.label.clone(), marks: original.into_iter().chain(found).collect(), missing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::engines::tests::{folder_of, study};
+    use crate::run::Second;
+    use serde_json::json;
+
+    /// A run over time stands beside the figure that it repeats, for each server; one that nobody looked at is not counted.
+    #[test]
+    fn runs_are_drawn_over_time() {
+        let ours = json!({
+            "cells": ["A 10 kB, {cell} SETs, log shortened"], "measure": "SETs", "metric": "operations_per_second"
+        });
+        let rows = json!([{ "label": "ten times", "cell": "1,000", "paper": "1,000,000" }]);
+        let figure = json!({
+            "id": "over-time", "of": "figure 3", "title": "Over time", "axis": "operations per second", "form": "over_time",
+            "ours": ours, "rows": rows
+        });
+        let figure: Figure = serde_json::from_value(figure).unwrap();
+        let (_directory, mut folder) = folder_of(&study("aof-rewrite", &["sinter", "redis"], 1), |_, _| Some(1.0));
+        let drawn =
+            |folder: &crate::report::load::Folder| super::drawn(&figure, figure.ours.as_ref().unwrap(), &Measured::of(folder).unwrap());
+        assert_eq!(drawn(&folder), Err(NONE_COUNTED));
+        for phase in folder.runs.iter_mut().flat_map(|run| &mut run.record.phases) {
+            phase.series = (1..4).map(|at| Second { at: f64::from(at), children: 1, ..Second::default() }).collect();
+        }
+        let html = drawn(&folder).unwrap();
+        assert_eq!(["sinter", "redis"].map(|class| html.matches(&format!("<svg class=\"timeline {class}\"")).count()), [1, 1], "{html}");
+        let parts = ["id=\"over-time\" data-ours>", "<h4>SinterDB, ten times: the repeat", "rewrite of the log", "<rect class=\"rewrite\""];
+        parts.iter().for_each(|part| assert!(html.contains(part), "{part}: {html}"));
+        // A style inside of a picture would be one of the whole page.
+        assert!(!html.contains("<style"), "{html}");
+        folder.runs.clear();
+        assert_eq!(drawn(&folder), Err(NONE_RUN));
+    }
 }

@@ -1,17 +1,19 @@
-//! The verdicts of a study as one table: a row for each claim, a column for each engine. A row unfolds to its comparisons, its rule and its
-//! statistics.
+//! The verdicts of a study as one table: a row for each claim, a column for each engine. A row says why the claim is rejected, and unfolds
+//! to its comparisons, its rule and its statistics.
 
 use super::found::ratios;
+use crate::published::Published;
 use crate::report::load::Folder;
 use crate::report::tables::framed;
 use crate::report::text::{engine, escape};
+use crate::run::Answer;
 use crate::study::judge::{Compared, Finding, LEAST_RUNS, State};
 
 /// Smallest change of write amplification that is reported.
 const LEAST_CHANGE: f64 = 0.005;
 
 /// The section of verdicts; says so if there are none.
-pub fn verdicts(folder: &Folder, heading: &str) -> String {
+pub fn verdicts(folder: &Folder, heading: &str, published: Option<&Published>) -> String {
     let asked = folder.study.as_ref().and_then(|study| study.get("hypotheses")?.as_array()).is_some_and(|list| !list.is_empty());
     let mut claims: Vec<(&str, Vec<&Finding>)> = Vec::new();
     let mut engines: Vec<&str> = Vec::new();
@@ -30,7 +32,7 @@ pub fn verdicts(folder: &Folder, heading: &str) -> String {
         return if asked { head + "<p>None yet: the study has not been judged.</p></section>\n" } else { String::new() };
     }
     let names: String = engines.iter().map(|name| format!("<th>{}</th>", escape(engine(name)))).collect();
-    let rows: String = claims.iter().map(|(claim, findings)| row(claim, findings, &engines)).collect();
+    let rows: String = claims.iter().map(|(claim, findings)| row(claim, findings, &engines, published)).collect();
     format!(
         "{head}<p>Ratios with their 95 % intervals, or the smallest and the largest of several. A row unfolds to its comparisons and its \
          rule.</p>\n<table class=\"verdicts\"><thead><tr><th>claim</th><th>original</th>{names}</tr></thead>\
@@ -38,7 +40,11 @@ pub fn verdicts(folder: &Folder, heading: &str) -> String {
     )
 }
 
-fn row(claim: &str, findings: &[&Finding], engines: &[&str]) -> String {
+fn row(claim: &str, findings: &[&Finding], engines: &[&str], published: Option<&Published>) -> String {
+    let is_rejected = findings.iter().any(|finding| finding.verdict.verdict == Answer::Rejected);
+    let is_original = findings.iter().any(|finding| finding.original.is_some());
+    let cause = published.filter(|_| is_rejected).and_then(|published| published.cause(claim, is_original));
+    let cause = cause.map_or(String::new(), |cause| format!("<small>{}</small>\n", escape(cause)));
     let original = findings.iter().find_map(|finding| finding.original.as_deref()).unwrap_or_default();
     let cell = |name: &&str| {
         let Some(finding) = findings.iter().find(|finding| finding.verdict.engine == **name) else { return "<td></td>".into() };
@@ -49,7 +55,7 @@ fn row(claim: &str, findings: &[&Finding], engines: &[&str]) -> String {
     let details: String = findings.iter().map(|finding| details(finding)).collect();
     let claim = escape(claim);
     format!(
-        "<tr><td><details name=\"verdict\"><summary>{claim}</summary>\n{details}</details></td><td>{}</td>{cells}</tr>\n",
+        "<tr><td><details name=\"verdict\"><summary>{claim}</summary>\n{details}</details>{cause}</td><td>{}</td>{cells}</tr>\n",
         escape(original)
     )
 }

@@ -58,7 +58,7 @@ pub fn is_core(cell: &Cell) -> bool {
         && match factor("experiment") {
             "A" => policy == ZENFS,
             "B" => [ZENFS, "sla", SLA].contains(&policy),
-            "C" => COMPARED.contains(&policy) && factor("of") == drawn(LAWS[0], LIMITS[0]),
+            "C" => COMPARED.contains(&policy) && factor("case") == drawn(LAWS[0], LIMITS[0]),
             _ => false,
         }
 }
@@ -126,7 +126,7 @@ fn cell(sizes: &Sizes, experiment: &str, policy: &Policy, drive: &Drive, of: &st
     let mut settings = EngineSpec { zones: Some(zones), ..database(vec![family], memtable, true, false) };
     settings.database.insert("max_background_jobs".to_string(), jobs.to_string());
     let threads = if jobs == 0 { NONE.to_string() } else { jobs.to_string() };
-    let factors = [("experiment", experiment), ("policy", policy.name), ("of", of), ("jobs", &threads)];
+    let factors = [("experiment", experiment), ("policy", policy.name), ("case", of), ("jobs", &threads)];
     let cell = Cell::new(name(experiment, policy.name, of), &factors, settings, workload).measuring(RUN, |_| true);
     Cell { engines: vec![OWN.to_string()], may_fill: true, ..cell }
 }
