@@ -3,14 +3,17 @@
 
 use crate::lua::Stack;
 
-/// Raises Lua's error for memory if the text under construction would grow beyond the bound.
+/// Raises Lua's error for memory if the text under construction would grow beyond the bound even after a collection of garbage, and counts
+/// the steps of the growth.
 pub(crate) fn grow(lua: Stack, bytes: usize) {
     let state = lua.state();
-    let total = state.text.get().len().saturating_add(bytes).saturating_add(state.used());
-    if total > state.memory_max() {
+    let text = state.text.get().len().saturating_add(bytes);
+    state.provide(lua, text);
+    if text.saturating_add(state.used()) > state.memory_max() {
         state.refuse();
         lua.fail(format_args!("not enough memory"))
     }
+    state.touch(lua, bytes);
 }
 
 /// Appends bytes to the text under construction.

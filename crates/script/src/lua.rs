@@ -18,6 +18,11 @@ pub(crate) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 pub(crate) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
 /// Number of results that asks for all.
 pub(crate) const ALL: c_int = ffi::LUA_MULTRET;
+/// Bytes from which on memory for a block is provided before Lua allocates it.
+const LARGE: usize = 64 << 10;
+/// Bytes of an item and of a field of a table, about.
+const ITEM: usize = 16;
+const FIELD: usize = 40;
 /// Longest text of an error, bytes; the rest is cut.
 const TEXT_MAX: usize = 512;
 
@@ -215,7 +220,11 @@ impl Stack {
         unsafe { ffi::lua_pushboolean(self.0, c_int::from(truth)) }
     }
 
+    /// Pushes a string. Bytes that are borrowed from a Lua value come from one that the collector can reach.
     pub(crate) fn push_bytes(self, bytes: &[u8]) {
+        if bytes.len() >= LARGE {
+            self.state().provide(self, bytes.len());
+        }
         unsafe { ffi::lua_pushlstring_(self.0, bytes.as_ptr().cast(), bytes.len()) }
     }
 
@@ -264,6 +273,10 @@ impl Stack {
 
     pub(crate) fn new_table(self, items: usize, fields: usize) {
         let small = |n: usize| c_int::try_from(n).unwrap_or(c_int::MAX);
+        let bytes = items.saturating_mul(ITEM).saturating_add(fields.saturating_mul(FIELD));
+        if bytes >= LARGE {
+            self.state().provide(self, bytes);
+        }
         unsafe { ffi::lua_createtable(self.0, small(items), small(fields)) }
     }
 

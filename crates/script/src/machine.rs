@@ -8,15 +8,12 @@ use crate::redis::push_error;
 use crate::reply::{self, Output};
 use crate::sandbox::{self, Tables};
 use crate::shebang::{self, Flags};
-use crate::state::{INSTRUCTIONS, Mode, State, allocate, watch};
+use crate::state::{INSTRUCTIONS, KILLED, Mode, State, allocate, watch};
 use mlua_sys as ffi;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_int};
 use std::hash::BuildHasherDefault;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-/// Capacity that a buffer of native functions keeps between two scripts, bytes.
-const BUFFER_KEPT: usize = 64 << 10;
 
 /// Settings of a machine.
 #[derive(Debug, Clone)]
@@ -98,6 +95,10 @@ pub struct Machine {
     generation: u64,
     /// Bytes of code whose compiled scripts the Lua state holds, each with [`SCRIPT_OVERHEAD`].
     compiled_bytes: usize,
+    /// Least bytes in use between two runs since garbage was last collected there.
+    kept_bytes: usize,
+    /// Bytes of the code of all scripts.
+    script_bytes: usize,
     scripts: HashMap<Digest, Script, BuildHasherDefault<Mixed>>,
     libraries: BTreeMap<Vec<u8>, Loaded>,
     functions: Functions,
@@ -151,6 +152,7 @@ fn open(settings: &Settings) -> (Box<State>, Stack, (Tables, Entries)) {
         ffi::lua_atpanic(lua, unprotected);
         Stack::of(lua)
     };
+    state.belongs_to(lua);
     let mut arguments = Start(&settings.version, None);
     lua.push_native(native(start), 0);
     lua.push_light((&raw mut arguments).cast());
@@ -324,7 +326,20 @@ impl Machine {
     pub fn new(settings: Settings) -> Machine {
         let (state, lua, (tables, entries)) = open(&settings);
         let (scripts, libraries, functions) = (HashMap::default(), BTreeMap::new(), HashMap::new());
-        Machine { settings, state, lua, tables, entries, generation: 0, compiled_bytes: 0, scripts, libraries, functions }
+        Machine {
+            settings,
+            state,
+            lua,
+            tables,
+            entries,
+            generation: 0,
+            compiled_bytes: 0,
+            kept_bytes: 0,
+            script_bytes: 0,
+            scripts,
+            libraries,
+            functions,
+        }
     }
 
     /// Bytes that Lua has allocated.
@@ -334,7 +349,7 @@ impl Machine {
 
     /// Number of scripts in the cache, and the bytes of their code.
     pub fn scripts(&self) -> (usize, usize) {
-        (self.scripts.len(), self.scripts.values().map(|script| script.code.len()).sum())
+        (self.scripts.len(), self.script_bytes)
     }
 
     /// Compiles a script, adds it to the cache and returns its digest. The text of a failure begins with a code.
@@ -344,6 +359,7 @@ impl Machine {
             let (flags, _) = shebang::script(code).map_err(Failure::new)?;
             let compiled = self.compile(code)?;
             let (compiled, runs) = (Some((compiled, self.generation)), Runs::default());
+            self.script_bytes += code.len();
             self.scripts.insert(digest, Script { code: code.to_vec(), flags, runs, compiled });
         }
         Ok(digest)
@@ -400,6 +416,7 @@ impl Machine {
     pub fn flush_scripts(&mut self) {
         self.drop_compiled();
         self.scripts.clear();
+        self.script_bytes = 0;
     }
 
     /// Drops the compiled forms of scripts, which are compiled again when they are run.
@@ -498,11 +515,8 @@ impl Machine {
         let (state, lua, entry) = (&*self.state, self.lua, self.entries.run);
         let start = job.output.out.len();
         state.protocol.set(Protocol::Resp2);
-        for buffer in [&state.text, &state.reply] {
-            buffer.get().clear();
-            buffer.get().shrink_to(BUFFER_KEPT);
-        }
-        let result = state.with_host(host, || {
+        state.begin();
+        let (result, is_killed) = state.with_host(host, || {
             state.mode.set(job.mode);
             lua.raw_get_at(crate::lua::REGISTRY, entry);
             lua.push_light((&raw mut job).cast());
@@ -510,13 +524,15 @@ impl Machine {
             if state.killed.get() {
                 watch(lua, INSTRUCTIONS);
             }
-            result
+            (result, state.killed.get())
         });
         match result {
             Ok(Ok(())) => {}
             Ok(Err(_)) => {
+                // The script has ended: it was killed, or memory was refused, while its reply was written or its error was read.
                 job.output.out.truncate(start);
-                job.failure = Some(Failure::new("ERR Error running script: not enough memory"));
+                let why = if is_killed { KILLED } else { "Error running script: not enough memory" };
+                job.failure = Some(Failure::new(format!("ERR {why}")));
             }
             Err(panic) => {
                 self.abandon();
@@ -525,10 +541,23 @@ impl Machine {
         }
         lua.set_top(0);
         let failure = job.failure.take();
+        state.empty_buffers();
         self.renew_if_refused();
+        self.tidy();
         match failure {
             None => Ok(()),
             Some(failure) => Err(failure),
+        }
+    }
+
+    /// Collects the garbage of a run that leaves much, so that other users of memory get it. Libraries may keep much: only what has come
+    /// since the last collection counts.
+    fn tidy(&mut self) {
+        let (used, bound) = (self.state.used(), self.state.memory_max());
+        self.kept_bytes = self.kept_bytes.min(used);
+        if used > (bound / 4).max(self.kept_bytes + bound / 8) {
+            self.collect();
+            self.kept_bytes = self.state.used();
         }
     }
 

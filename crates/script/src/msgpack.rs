@@ -75,6 +75,7 @@ fn is_array(lua: Stack) -> (bool, usize) {
 
 /// Encodes the value on top and removes it.
 fn encode(lua: Stack, level: u32) {
+    lua.state().step(lua);
     match lua.kind(-1) {
         Kind::String => put_bytes(lua, lua.bytes(-1).unwrap_or(b"")),
         Kind::Boolean => put(lua, &[0xc2 | u8::from(lua.boolean(-1))]),
@@ -147,6 +148,7 @@ fn push_text(lua: Stack, input: &mut &[u8], length: u64) -> Result<(), Damage> {
 
 /// Decodes a value and pushes it.
 fn decode(lua: Stack, input: &mut &[u8], depth: u32) -> Result<(), Damage> {
+    lua.state().step(lua);
     if depth > DECODED_MAX || !lua.reserve(4) {
         lua.fail(format_args!("stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)"))
     }

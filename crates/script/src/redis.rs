@@ -147,7 +147,9 @@ fn sha1hex(lua: Stack) -> c_int {
     if lua.top() != 1 {
         raise_error(lua, b"wrong number of arguments")
     }
-    let digest = hexadecimal(sha1(lua.bytes(1).unwrap_or(b"")));
+    let text = lua.bytes(1).unwrap_or(b"");
+    lua.state().touch(lua, text.len());
+    let digest = hexadecimal(sha1(text));
     lua.push_bytes(&digest);
     1
 }

@@ -117,10 +117,15 @@ pub(crate) fn table_of(lua: Stack, name: &[u8], text: &[u8]) {
     lua.raw_set(-3);
 }
 
+/// Text without ends of lines behind it.
+fn without_end(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+    &text[..end]
+}
+
 /// Pushes the table of an error whose text begins with its code, as error replies do; `ERR` goes before a single word.
 pub(crate) fn push_error(lua: Stack, text: &[u8]) {
-    let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-    let text = &text[..end];
+    let text = without_end(text);
     if text.contains(&b' ') {
         return table_of(lua, b"err", text);
     }
@@ -208,6 +213,7 @@ fn until_zero(text: &[u8]) -> &[u8] {
 
 /// Writes the value on top as a reply and removes it; false if the reply became too large.
 pub(crate) fn write(lua: Stack, output: &mut Output, depth: u32) -> bool {
+    lua.state().step(lua);
     if output.out.len() >= output.end {
         return false;
     }
@@ -260,7 +266,7 @@ fn has(lua: Stack, name: &[u8], kind: Kind) -> bool {
 
 fn write_table(lua: Stack, output: &mut Output, depth: u32) -> bool {
     if has(lua, b"err", Kind::String) {
-        let message = until_zero(lua.bytes(-1).unwrap_or(b""));
+        let message = without_end(until_zero(lua.bytes(-1).unwrap_or(b"")));
         write_error(lua, output, message);
     } else if has(lua, b"ok", Kind::String) {
         output.text(b'+', until_zero(lua.bytes(-1).unwrap_or(b"")));

@@ -101,6 +101,17 @@ fn getmetatable(lua: Stack) -> c_int {
     results
 }
 
+/// `collectgarbage`, which takes time linear in memory. What it sets ends with the script.
+fn collectgarbage(lua: Stack) -> c_int {
+    let state = lua.state();
+    state.tune();
+    state.touch(lua, state.used());
+    match lua.native_at(Stack::kept(1)) {
+        Some(function) => lua.become_native(function),
+        None => 0,
+    }
+}
+
 fn next(lua: Stack) -> c_int {
     lua.table_argument(1);
     lua.set_top(2);
@@ -334,6 +345,7 @@ fn globals(lua: Stack) {
     }
     front(lua, b"rawget", native(seen_through));
     front(lua, b"getmetatable", native(getmetatable));
+    front(lua, b"collectgarbage", native(collectgarbage));
     lua.push_native(native(next), 0);
     lua.field(-2, b"next");
     lua.push_native(native(pairs), 2);

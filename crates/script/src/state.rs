@@ -11,8 +11,20 @@ use std::ffi::{c_int, c_void};
 pub(crate) const INSTRUCTIONS: c_int = 100_000;
 /// Alignment of all memory that Lua gets.
 const ALIGNMENT: usize = 16;
+/// Bytes of text for which a native function counts one step.
+const BYTES_OF_STEP: usize = 64;
+/// Pause and speed of Lua's collector in a new machine, percent (`LUAI_GCPAUSE`, `LUAI_GCMUL`).
+const PAUSE: c_int = 200;
+const SPEED: c_int = 200;
+/// Speed of the collector at which it does not stop before the end of a cycle.
+const WHOLE_CYCLES: c_int = 0;
+/// Capacity that a buffer of native functions keeps between two scripts, bytes.
+const BUFFER_KEPT: usize = 64 << 10;
 /// Seed of the random numbers of each script, as in Redis.
 const RANDOM_START: u64 = 0x1234_abcd_330e;
+
+/// Text of the error of a killed script, behind its code.
+pub(crate) const KILLED: &str = "Script killed by user with SCRIPT KILL...";
 
 /// A buffer that native functions share. It belongs to the state, so that no memory leaks when an error leaves a frame by `longjmp`.
 pub(crate) struct Buffer<T>(UnsafeCell<Vec<T>>);
@@ -52,6 +64,12 @@ type RawHost = *mut (dyn Host + 'static);
 pub(crate) struct State {
     used: Cell<usize>,
     memory_max: Cell<usize>,
+    /// A thread of the machine, by which the collector is set; null until there is one.
+    any_thread: Cell<*mut ffi::lua_State>,
+    /// Bytes in use at which the collector is told to do a whole cycle.
+    mark: Cell<usize>,
+    /// Whether the collector's settings may differ from those of a new machine.
+    is_tuned: Cell<bool>,
     /// Whether memory was refused since the Lua state was made.
     refused: Cell<bool>,
     host: Cell<Option<RawHost>>,
@@ -81,6 +99,9 @@ impl State {
         State {
             used: Cell::new(0),
             memory_max: Cell::new(memory_max),
+            any_thread: Cell::new(std::ptr::null_mut()),
+            mark: Cell::new(memory_max / 4),
+            is_tuned: Cell::new(false),
             refused: Cell::new(false),
             host: Cell::new(None),
             mode: Cell::new(Mode::Idle),
@@ -104,6 +125,73 @@ impl State {
     /// Bytes that Lua and text under construction may take.
     pub(crate) fn memory_max(&self) -> usize {
         self.memory_max.get()
+    }
+
+    /// Takes a thread of the machine, by which the allocator sets the collector. The thread lives as long as the machine.
+    pub(crate) fn belongs_to(&self, lua: Stack) {
+        self.any_thread.set(lua.raw());
+    }
+
+    /// Bytes in use at which the collector runs next if `used` bytes are the least since its last cycle. Lua's own collector does little
+    /// work for a large block and waits until memory has doubled, so that garbage alone could fill the memory.
+    fn next_mark(&self, used: usize) -> usize {
+        let bound = self.memory_max.get();
+        (bound / 4).max(used.saturating_add(bound / 8))
+    }
+
+    /// Has the collector do a whole cycle at the next moment at which Lua lets it run. The allocator may call this: nothing but numbers
+    /// of the collector is set.
+    #[cold]
+    fn press(&self) {
+        self.mark.set(self.next_mark(self.used.get()));
+        self.is_tuned.set(true);
+        self.set_collector(WHOLE_CYCLES);
+    }
+
+    /// Sets the speed of the collector, with the usual pause between its cycles, and starts it.
+    fn set_collector(&self, speed: c_int) {
+        let lua = self.any_thread.get();
+        if lua.is_null() {
+            return;
+        }
+        // SAFETY: the thread lives as long as the machine; these calls set numbers, and neither allocate nor run the collector.
+        unsafe {
+            ffi::lua_gc(lua, ffi::LUA_GCSETPAUSE, PAUSE);
+            ffi::lua_gc(lua, ffi::LUA_GCSETSTEPMUL, speed);
+            ffi::lua_gc(lua, ffi::LUA_GCRESTART, 0);
+        }
+    }
+
+    /// Notes that the collector's settings may have changed.
+    pub(crate) fn tune(&self) {
+        self.is_tuned.set(true);
+    }
+
+    /// Readies the state for a script: the collector has its usual settings, whatever an earlier script has done.
+    pub(crate) fn begin(&self) {
+        if self.is_tuned.replace(false) {
+            self.mark.set(self.next_mark(self.used.get()));
+            self.set_collector(SPEED);
+        }
+        self.empty_buffers();
+    }
+
+    /// Empties the buffers of native functions, and gives most of their memory back.
+    pub(crate) fn empty_buffers(&self) {
+        for buffer in [&self.text, &self.reply] {
+            buffer.get().clear();
+            buffer.get().shrink_to(BUFFER_KEPT);
+        }
+        self.arguments.get().clear();
+        self.arguments.get().shrink_to(BUFFER_KEPT / size_of::<&[u8]>());
+    }
+
+    /// Collects garbage if so many more bytes would go beyond the bound, and could fit.
+    pub(crate) fn provide(&self, lua: Stack, bytes: usize) {
+        if self.used().saturating_add(bytes) > self.memory_max() && bytes <= self.memory_max() {
+            lua.collect();
+            self.look(lua);
+        }
     }
 
     /// Notes that memory was refused.
@@ -147,16 +235,25 @@ impl State {
         }
         self.killed.set(true);
         watch(lua, 1);
-        let loading = self.mode.get() == Mode::Loading;
-        let text = if loading { "FUNCTION LOAD timeout" } else { "Script killed by user with SCRIPT KILL..." };
+        let text = if self.mode.get() == Mode::Loading { "FUNCTION LOAD timeout" } else { KILLED };
         crate::redis::push_error(lua, text.as_bytes());
         lua.raise()
     }
 
     /// Counts steps of a native loop, in which no instruction of Lua runs, and asks the host after each [`INSTRUCTIONS`] of them.
     pub(crate) fn step(&self, lua: Stack) {
-        self.steps.set(self.steps.get() + 1);
-        if self.steps.get() >= INSTRUCTIONS as u32 {
+        self.steps(lua, 1);
+    }
+
+    /// Counts the steps of a native function for the text that it reads or builds, in bytes.
+    pub(crate) fn touch(&self, lua: Stack, bytes: usize) {
+        self.steps(lua, u32::try_from(bytes.div_ceil(BYTES_OF_STEP)).unwrap_or(u32::MAX));
+    }
+
+    fn steps(&self, lua: Stack, more: u32) {
+        let steps = self.steps.get().saturating_add(more);
+        self.steps.set(steps);
+        if steps >= INSTRUCTIONS as u32 {
             self.steps.set(0);
             self.look(lua);
         }
@@ -190,6 +287,7 @@ pub(crate) unsafe extern "C" fn allocate(state: *mut c_void, block: *mut c_void,
             unsafe { dealloc(block.cast(), layout) };
         }
         state.used.set(used);
+        state.mark.set(state.mark.get().min(state.next_mark(used)));
         return std::ptr::null_mut();
     }
     let (Ok(was), Ok(wanted)) = (layout(old), layout(new)) else { return std::ptr::null_mut() };
@@ -204,6 +302,9 @@ pub(crate) unsafe extern "C" fn allocate(state: *mut c_void, block: *mut c_void,
         state.refused.set(true);
     } else {
         state.used.set(used + new);
+        if used + new > state.mark.get() {
+            state.press();
+        }
     }
     block.cast()
 }

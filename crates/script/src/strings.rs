@@ -30,7 +30,10 @@ fn plain(lua: Stack, text: &[u8], wanted: &[u8], start: usize) -> Option<usize> 
     let Some((first, rest)) = wanted.split_first() else { return Some(start) };
     let mut at = start;
     loop {
-        at += text.get(at..)?.iter().position(|byte| byte == first)?;
+        let left = text.get(at..)?;
+        let found = left.iter().position(|byte| byte == first);
+        lua.state().touch(lua, found.unwrap_or(left.len()));
+        at += found?;
         let behind = text[at + 1..].iter().zip(rest);
         let same = behind.take_while(|(a, b)| a == b).count();
         if same == rest.len() {

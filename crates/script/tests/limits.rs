@@ -31,6 +31,14 @@ fn native_loops_without_end_are_killed() {
     killed("return string.gsub(string.rep('a', 1000), '.-.-.-.-b', '')");
     killed("for x in string.gmatch(string.rep('a', 1000), '.-.-.-.-b') do end");
     killed("return string.find(string.rep('a', 2000000), string.rep('a', 1000000) .. 'b', 1, true)");
+    killed("local t = {} for i = 1, 15 do local u = {} for j = 1, 8 do u[j] = t end t = u end return cmsgpack.pack(t)");
+    killed("return cmsgpack.unpack('\\221\\255\\255\\255\\255' .. string.rep('\\192', 1e6))");
+    killed("for i = 1, 1000 do string.rep('x', 1e7) end return 1");
+    killed("local s = string.rep('x', 1e7) for i = 1, 1000 do s:find('y', 1, true) end return 1");
+    killed("local s = string.rep('x', 1e7) for i = 1, 1000 do redis.sha1hex(s) end return 1");
+    killed("for i = 1, 1000 do collectgarbage() end return 1");
+    // The script has ended, and its reply has none.
+    killed("local t = {} for i = 1, 40 do t = {t, t} end return t");
     // The worst case of a quicksort that takes the median of three.
     killed("local n, t = 40000, {} for i = 1, n do t[i] = i % 2 == 0 and i or n - i end for i = 1, 1e9 do table.sort(t) end");
 }
@@ -53,6 +61,40 @@ fn memory_has_a_bound() {
         assert_eq!(server.eval("return redis.call('echo', 'on')"), "$2\r\non\r\n", "after {code}");
         assert!(server.machine.memory() < 4 << 20, "{} bytes after {code}", server.machine.memory());
     }
+}
+
+/// Garbage makes no script fail, though Lua's own collector does little at a time and waits until memory has doubled.
+#[test]
+fn garbage_takes_no_memory_from_scripts() {
+    let mut server = Server::with(8 << 20);
+    server.map.keys.insert(b"big".to_vec(), vec![b'x'; 3_200_000]);
+    for code in [
+        "for i = 1, 40 do local s = string.rep('x', 1.5e6) end return 1",
+        "local s = string.rep('x', 2.4e5) for i = 1, 400 do s = s .. 'x' end return 1",
+        "for i = 1, 40 do local s = redis.call('get', 'big') end return 1",
+        "for i = 1, 40 do local t = {} for j = 1, 30000 do t[j] = j end end return 1",
+        "local s = string.rep('x', 5e5) for i = 1, 80 do s = s:sub(1, -2):upper():lower() end return 1",
+        "return coroutine.wrap(function() local s = string.rep('x', 2.4e5) for i = 1, 400 do s = s .. 'x' end return 1 end)()",
+        "collectgarbage('stop') collectgarbage('setpause', 10000) collectgarbage('setstepmul', 1) return 1",
+        "local s = string.rep('x', 2.4e5) for i = 1, 401 do s = s .. 'x' end return 1",
+        "for i = 1, 200000 do local t = {i, {i}} end return 1",
+    ] {
+        assert_eq!(server.eval(code), ":1\r\n", "{code}");
+        assert!(server.machine.memory() < 3 << 20, "{} bytes after {code}", server.machine.memory());
+    }
+    for _ in 0..20 {
+        assert_eq!(server.eval("return #redis.call('get', 'big')"), ":3200000\r\n");
+    }
+}
+
+#[test]
+fn settings_of_the_collector_end_with_the_script() {
+    let mut server = Server::with(64 << 20);
+    server.eval("collectgarbage('stop')");
+    server.eval("collectgarbage('setpause', 1000)");
+    // All of it together is below the quarter of the memory from which on the collector runs in any case.
+    server.eval("for i = 1, 100000 do local t = {i} end");
+    assert!(server.machine.memory() < 4 << 20, "{} bytes", server.machine.memory());
 }
 
 #[test]

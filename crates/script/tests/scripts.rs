@@ -68,8 +68,12 @@ fn the_first_line_states_flags() {
     assert_eq!(error(b"#!lua flags=x\n"), "ERR Unexpected flag in script shebang: x");
     assert_eq!(error(b"#!lua name=x\n"), "ERR Unknown lua shebang option: name=x");
     assert_eq!(Digest::parse(&digest.bytes().to_ascii_uppercase()), Some(digest));
+    assert_eq!(server.eval("return 1"), ":1\r\n");
+    server.machine.load_script(b"return 1").unwrap();
+    assert_eq!(server.machine.scripts(), (2, 40 + 8));
     server.machine.flush_scripts();
     assert!(!server.machine.has_script(&digest));
+    assert_eq!(server.machine.scripts(), (0, 0));
 }
 
 #[test]

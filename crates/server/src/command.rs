@@ -75,7 +75,7 @@ mod usage;
 
 pub use acl::Users;
 pub use blocking::{Reason, Wait, give_up, resume};
-pub use clients::{Buffers, Client, Pause};
+pub use clients::{Buffers, Client, Intent, Pause};
 pub use configuration::{Allowed, Configuration, Fsync};
 pub use effects::before_commit;
 pub use events::{Events, tell_ended};

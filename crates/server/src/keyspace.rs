@@ -41,6 +41,7 @@ mod libraries;
 mod lists;
 mod long;
 mod members;
+mod own_deadlines;
 mod pieces;
 mod ranks;
 mod scans;
@@ -88,8 +89,10 @@ use budget::Bulk;
 use cleaner::Cleaner;
 use delta::Deltas;
 use eviction::Hand;
+use hot::Purpose;
 use layout::{Generation, Ids, Places, Room};
 use long::Tombstones;
+use own_deadlines::OwnDeadlines;
 use parking_lot::Mutex;
 use ranks::Ranks;
 use sinter_storage::store::Store;
@@ -107,11 +110,9 @@ use waits::Waits;
 use watch::Watches;
 
 /// Version of the format of keys, which [`layout`] and [`entry`] describe. Version 3 has added strings in pieces, version 4 inline
-/// collections and a second generation of places, version 5 deadlines of fields.
-const FORMAT: u64 = 5;
-/// Version of keyspaces that take part in replication, or did: programs that would change data and not the position in the stream do not
-/// open them.
-const STREAM_FORMAT: u64 = 6;
+/// collections and a second generation of places, version 5 deadlines of fields, version 6 bytes of keys, sizes in entries, and the
+/// position in the replication stream: programs that would change data and neither count nor position do not open it.
+const FORMAT: u64 = 6;
 /// The oldest version that is read. It becomes [`FORMAT`] when the store is opened for writing.
 const OLDEST_FORMAT: u64 = 2;
 /// Family of the elements of collections; keys are in the default family. A database without this family is no keyspace. A future
@@ -213,9 +214,9 @@ pub struct Keyspace {
     /// This turn has written counters that may have changed again.
     has_put_counters: bool,
     hand: Hand,
-    /// Number of the command that runs, and whether its lookups count as uses of the keys.
+    /// Number of the command that runs, and the purpose of lookups.
     command: u64,
-    counts_use: bool,
+    purpose: Purpose,
     last_id: u64,
     /// Ids for this keyspace's collections; another keyspace on the same engine has others.
     ids: Ids,
@@ -259,6 +260,8 @@ pub struct Keyspace {
     /// Treatment of keys and fields whose deadline has passed, and whether they are kept in any case.
     passed: Passed,
     keeps_ended: bool,
+    /// Deadlines that clients of a writable replica have set.
+    own: OwnDeadlines,
     lookups: Lookups,
     expired: Expired,
     /// Number of changes of keys.
@@ -381,7 +384,7 @@ impl Keyspace {
             has_put_counters: false,
             hand: Hand::default(),
             command: 0,
-            counts_use: true,
+            purpose: Purpose::Use,
             last_id: 0,
             ids: 1..layout::ID_MAX + 1,
             is_successor: false,
@@ -412,6 +415,7 @@ impl Keyspace {
             random: random | 1,
             passed: Passed::default(),
             keeps_ended: false,
+            own: OwnDeadlines::default(),
             lookups: Lookups::default(),
             expired: Expired::default(),
             touched: 0,
@@ -431,17 +435,19 @@ impl Keyspace {
     /// Reads the settings of the keyspace, or creates them.
     fn load(&mut self, random: u64, is_writable: bool) -> Result<()> {
         let Some(format) = self.number_setting(b"format")? else { return self.create(random) };
-        if !(OLDEST_FORMAT..=STREAM_FORMAT).contains(&format) {
-            return Err(Error::Format(format, STREAM_FORMAT));
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
+            return Err(Error::Format(format, FORMAT));
         }
         if is_writable && format < FORMAT {
             self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+            // Counted by a program that wrote the earlier version, and perhaps changed since by one that does not count.
+            self.turn.delete(Room::Keys, layout::setting_key(BYTES));
             self.turn.commit(&WriteOptions::default())?;
         }
         self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
         if let Some(bytes) = self.setting(COUNTERS)? {
             self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;
-            self.counters.bytes = match self.setting(BYTES)? {
+            self.counters.bytes = match self.setting(BYTES)?.filter(|_| format == FORMAT) {
                 Some(bytes) => Some(Counters::decode_bytes(&bytes).ok_or(Error::Damaged("the counted bytes"))?),
                 // Keys of an earlier version are not counted, but their absence is.
                 None => Some([0; DATABASES]).filter(|_| self.counters.keys == [0; DATABASES]),
@@ -483,7 +489,7 @@ impl Keyspace {
     /// Begins a command, whose lookups count as uses of the keys (for eviction) or do not.
     pub fn begin_command(&mut self, counts_use: bool) {
         self.command = self.command.wrapping_add(1);
-        self.counts_use = counts_use;
+        self.purpose = if counts_use { Purpose::Use } else { Purpose::Look };
     }
 
     /// The time of the current command, unix milliseconds.

@@ -175,7 +175,7 @@ struct EventLoop {
     strangers: VecDeque<u64>,
     /// Memory of all clients' buffers, bytes.
     held: usize,
-    /// Requests that write wait until the engine can take more, or until enough keys are evicted.
+    /// Requests that write wait until the engine can take more.
     is_short_of_room: bool,
     evicting: Evicting,
     /// Bytes of replies that this turn's requests have produced.

@@ -11,10 +11,10 @@ mod wire;
 
 #[cfg(fuzzing)]
 pub use link::parse;
-pub use link::{Address, Ending, Established, Failure, Link, News, Plan, successor};
+pub use link::{Address, Ending, Established, Failure, Link, News, Plan, Target, successor};
 pub use load::{Silent, load};
 pub use tail::Tail;
-pub use upstream::{Failover, State, Upstream};
+pub use upstream::{Failover, State, Untold, Upstream};
 pub use wire::{Progress, Transport, Wire};
 
 use crate::feed::{Feed, Source};
@@ -33,13 +33,11 @@ pub struct Replication {
     pub backlog_size: u64,
     /// Smallest offset that a connected reader still needs.
     pub needed: Option<u64>,
-    /// Most bytes that are kept for connected readers; 0: without a limit.
-    pub most_behind: u64,
 }
 
 impl Default for Replication {
     fn default() -> Self {
-        Replication { tail: Tail::default(), backlog_size: BACKLOG, needed: None, most_behind: 0 }
+        Replication { tail: Tail::default(), backlog_size: BACKLOG, needed: None }
     }
 }
 
@@ -85,6 +83,7 @@ impl Replication {
         feed.give(keyspace);
         let (id, source) = (keyspace.new_stream_id(), feed.source());
         keyspace.change_stream_id(id);
+        keyspace.hide_stream_id();
         feed.set_source(if keyspace.stream().is_some() { Source::Effects } else { Source::None }, keyspace);
         let led = feed.remove_parts(keyspace, keyspace.is_amid()).and_then(|()| {
             feed.give(keyspace);
@@ -124,10 +123,8 @@ impl Replication {
     /// are to be kept, and the last one grows meanwhile: so much more is stored.
     pub fn trim(&self, keyspace: &mut Keyspace) {
         let Some(end) = keyspace.stream().map(|position| position.offset) else { return };
-        let least = if self.most_behind > 0 { end.saturating_sub(self.most_behind) } else { 0 };
-        let needed = self.needed.map_or(end, |offset| offset.max(least));
         let kept = end.saturating_sub(self.backlog_size);
         // An engine that cannot be written has told so elsewhere, and the bytes stay.
-        let _ = keyspace.turn_backlog(self.backlog_size.div_ceil(2), needed.min(kept));
+        let _ = keyspace.turn_backlog(self.backlog_size.div_ceil(2), self.needed.unwrap_or(end).min(kept));
     }
 }

@@ -100,6 +100,18 @@ fn files_that_start_the_server_are_valid() {
     }
 }
 
+/// A killed server starts fifteen seconds after `down-after-milliseconds` of its Sentinels, on one machine and on three.
+#[test]
+fn servers_start_after_a_failover() {
+    let page = read("docs/server/high-availability.md");
+    let says = |line: &str| assert!(page.lines().any(|other| other == line), "{line}");
+    says("sentinel down-after-milliseconds sinter $((2500 + 500 * n))");
+    says("    sleep 18");
+    says("sentinel down-after-milliseconds sinter 5000");
+    let waits = "ExecStartPre=/bin/sleep 20";
+    assert!(lines_of(&read("dist/replicated.conf")).iter().any(|line| line == waits) && page.contains(waits));
+}
+
 /// Metrics that a text names.
 fn metrics_in(text: &str) -> BTreeSet<&str> {
     let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';

@@ -32,7 +32,8 @@ fn until_within(client: &mut Client, limit: u64) {
     }
 }
 
-/// Lines of clients `CLIENT: COMMAND ..` before the limit is set, and behind it. `␣` is a blank in a word, `␊` the end of a line.
+/// Lines of clients `CLIENT: COMMAND ..` before the limit is set, and behind it. `␣` is a blank in a word, `␊` the end of a line, `LIMIT`
+/// the name of the limit.
 const BEFORE: &[&str] = &[
     "a: SET k v",
     "a: SET n 1",
@@ -49,6 +50,14 @@ const BEFORE: &[&str] = &[
     "reads: MULTI",
     "reads: GET k",
     "reads: DEL none",
+    "limit: MULTI",
+    "limit: CONFIG SET LIMIT 0",
+    "limit: EVAL return␣redis.call('set','k','6') 0",
+    "limit: CONFIG SET LIMIT 1",
+    "limit: EVAL return␣redis.call('set','k','7') 0",
+    "flush: MULTI",
+    "flush: FLUSHALL",
+    "flush: EVAL return␣redis.call('set','k','8') 0",
     "unknown: MULTI",
     "unknown: SCRIPT LOAD #!lua␊return␣redis.call('set','k','5')",
     "unknown: EVALSHA 55b6c7c38fdd11684c31f38f96b912e56b4676d0 0",
@@ -125,9 +134,12 @@ const BEYOND: &[&str] = &[
     "a: FUNCTION LOAD REPLACE #!lua␣name=lib␊redis.register_function('f',function()␣end)",
     "a: SCRIPT LOAD return␣1",
     "unknown: EXEC",
+    "limit: EXEC",
     "a: GET k",
     "a: DBSIZE",
     "a: OBJECT FREQ k",
+    "flush: EXEC",
+    "a: DBSIZE",
 ];
 
 /// Replies of a server to all lines.
@@ -136,7 +148,8 @@ fn transcript(address: std::net::SocketAddr, limit: &str) -> Vec<String> {
     let mut ask = |line: &str| {
         let (name, command) = line.split_once(": ").unwrap();
         let client = clients.entry(name.to_owned()).or_insert_with(|| Client::new(address));
-        let words: Vec<String> = command.split(' ').map(|word| word.replace('␣', " ").replace('␊', "\n")).collect();
+        let plain = |word: &str| word.replace('␣', " ").replace('␊', "\n").replace("LIMIT", limit);
+        let words: Vec<String> = command.split(' ').map(plain).collect();
         let reply = client.ask(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
         format!("{line}\n  {reply}")
     };

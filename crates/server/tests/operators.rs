@@ -162,6 +162,7 @@ const SERVER: &[&str] = &[
     "s: MULTI",
     "s: GET k",
     "s: EXEC",
+    "s: EVAL redis.call('get','k')redis.pcall('nosuch')return(redis.call('strlen','k')) 0",
     "s: CONFIG SET slowlog-log-slower-than -1",
     "s: SLOWLOG LEN",
     "s: SLOWLOG GET -1",

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod failures;
 mod handover;
+mod links;
 
 use crate::append::send;
 use crate::common::beside::compare;
@@ -411,9 +413,11 @@ fn nonsense_leaves_the_old_data() {
     let mut damaged = whole.clone();
     damaged[30] ^= 1;
     let of_module = [&b"REDIS0010\xfe\x00\x07\x01m\x81\0\0\0\0\0\0\0\0\0"[..], &[0; 30]].concat();
-    let nonsense: [(&str, Vec<u8>); 10] = [
+    let nonsense: [(&str, Vec<u8>); 12] = [
         ("no reply", b"hello\r\n".to_vec()),
         ("an error", b"-ERR no\r\n".to_vec()),
+        ("a stream that nobody has asked for", b"+CONTINUE\r\n".to_vec()),
+        ("a stream of that id", format!("+CONTINUE {ID}\r\n").into_bytes()),
         ("an id that is none", b"+FULLRESYNC x 1\r\n".to_vec()),
         ("no data", with(b"hello\r\n")),
         ("no file", by_length(10, b"0123456789")),

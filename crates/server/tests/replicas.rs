@@ -3,14 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::common::contents::ok;
-use crate::common::{Client, Served, encode};
-use crate::replication::{field, fill, info, served, until};
+use crate::common::{Client, Real, Served, encode};
+use crate::replication::{field, fill, info, serve, served, until};
+use sinter_storage::store::MemoryStore;
 use std::io::{BufRead, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A replica by hand.
 fn raw(served: &Served, options: &[&str]) -> Client {
-    let mut client = served.client();
+    greeted(served.client(), options)
+}
+
+/// A client that has said something of itself.
+fn greeted(mut client: Client, options: &[&str]) -> Client {
     for option in options {
         let words: Vec<&[u8]> = ["REPLCONF"].into_iter().chain(option.split(' ')).map(str::as_bytes).collect();
         ok(&mut client, &words);
@@ -105,6 +111,35 @@ fn a_replica_gets_the_data_then_the_stream() {
         assert_eq!(command(&mut replica), "*2($DEL $ends )");
     }
     until("all replicas are gone", || field(&mut client, "connected_slaves") == "0");
+}
+
+/// A replica that finds the end of the data by a mark gets the stream behind its first acknowledgement, also one that has asked with
+/// `SYNC`; any other one gets it at once. All of them count as online meanwhile.
+#[test]
+fn the_stream_begins_when_it_does_in_redis() {
+    let served = served(&[]);
+    let real = Real::with(&["--save", "", "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
+    for address in [Some(served.address), real.as_ref().map(Real::address)].into_iter().flatten() {
+        let mut client = Client::new(address);
+        for (request, finds_end) in [("PSYNC ? -1", true), ("SYNC", true), ("PSYNC ? -1", false), ("SYNC", false)] {
+            let about = format!("{address}, {request}, {finds_end}");
+            let mut replica = greeted(Client::new(address), if finds_end { &["capa eof"] } else { &[] });
+            replica.send(format!("{request}\r\n").as_bytes());
+            if request != "SYNC" {
+                assert!(line(&mut replica).starts_with("+FULLRESYNC "), "{about}");
+            }
+            data(&mut replica);
+            until("it is online", || info(&mut client).contains("state=online"));
+            ok(&mut client, &[b"SET", b"a", b"1"]);
+            if finds_end {
+                assert!(replica.is_silent(Duration::from_millis(300)), "{about}");
+                replica.send(&encode(&["REPLCONF", "ACK", "0"]));
+            }
+            assert_eq!([command(&mut replica), command(&mut replica)], ["*2($SELECT $0 )", "*3($SET $a $1 )"], "{about}");
+            drop(replica);
+            until("it is gone", || field(&mut client, "connected_slaves") == "0");
+        }
+    }
 }
 
 #[test]
@@ -335,4 +370,84 @@ fn the_stream_ends_when_nobody_has_needed_it_for_long() {
     replica.send(format!("PSYNC {} 1\r\n", first.split(' ').nth(1).unwrap()).as_bytes());
     let second = line(&mut replica);
     assert!(second.starts_with("+FULLRESYNC ") && second.ends_with(" 0") && second != first, "{first} {second}");
+}
+
+/// A replica that has been sent all data may still load them: nobody counts on it before its first acknowledgement.
+#[test]
+fn who_has_acknowledged_nothing_has_nothing() {
+    let served = served(&[("repl-backlog-ttl", "1")]);
+    let mut client = served.client();
+    let wait = |client: &mut Client, ms: &str| client.ask(&[b"WAIT", b"1", ms.as_bytes()]).to_string();
+    client.ask(&[b"SET", b"a", b"1"]);
+    for options in [&["capa eof"][..], &[]] {
+        let mut replica = raw(&served, options);
+        replica.send(b"PSYNC ? -1\r\n");
+        line(&mut replica);
+        data(&mut replica);
+        until("it was sent all data", || info(&mut served.client()).contains("state=online"));
+        assert_eq!(wait(&mut client, "100"), ":0", "{options:?}");
+        replica.send(&encode(&["REPLCONF", "ACK", "1000"]));
+        assert_eq!(wait(&mut client, "10000"), ":1", "{options:?}");
+        // As in Redis, others' writes up to the client's last request count as well.
+        served.client().ask(&[b"SET", b"a", "x".repeat(2000).as_bytes()]);
+        client.ask(&[b"PING"]);
+        assert_eq!(wait(&mut client, "100"), ":0", "{options:?}");
+        // The next stream has the client's writes from its start.
+        drop(replica);
+        until("the stream has ended", || field(&mut served.client(), "repl_backlog_active") == "0");
+    }
+}
+
+/// A write that needs a replica needs one that follows the stream: not one that loads, whatever it says meanwhile.
+#[test]
+fn writes_need_a_replica_that_follows() {
+    let served = served(&[("min-replicas-to-write", "1"), ("repl-ping-replica-period", "3600")]);
+    let mut client = served.client();
+    const NOT_ENOUGH: &str = "-NOREPLICAS Not enough good replicas to write.";
+    let set = |client: &mut Client| client.ask(&[b"SET", b"a", b"1"]).to_string();
+    for options in [&["capa eof"][..], &[]] {
+        let mut replica = raw(&served, options);
+        replica.send(b"PSYNC ? -1\r\n");
+        let stream = line(&mut replica);
+        data(&mut replica);
+        until("it was sent all data", || info(&mut client).contains("state=online"));
+        replica.send(b"\n");
+        assert_eq!(set(&mut client), NOT_ENOUGH, "{options:?}");
+        replica.send(&encode(&["REPLCONF", "ACK", "0"]));
+        until("it follows", || set(&mut client) == "+OK");
+        assert_eq!(field(&mut client, "min_slaves_good_slaves"), "1");
+        drop(replica);
+        until("it is gone", || set(&mut client) == NOT_ENOUGH);
+        // One that goes on where it was has everything before that.
+        let mut replica = raw(&served, options);
+        replica.send(format!("PSYNC {} 1\r\n", stream.split(' ').nth(1).unwrap()).as_bytes());
+        assert!(line(&mut replica).starts_with("+CONTINUE"));
+        assert_eq!(set(&mut client), "+OK", "{options:?}");
+        drop(replica);
+        until("it is gone", || set(&mut client) == NOT_ENOUGH);
+    }
+}
+
+/// A replica goes on that was away while the server has started several times, and other replicas have learnt of the ids in between.
+#[test]
+fn a_replica_may_miss_several_starts() {
+    let store = Arc::new(MemoryStore::new());
+    let mut ids: Vec<String> = Vec::new();
+    for start in 0..10 {
+        let served = serve(&[], &store);
+        let mut client = served.client();
+        client.ask(&[b"INCR", b"starts"]);
+        for (age, id) in ids.iter().rev().enumerate() {
+            let mut replica = raw(&served, &[]);
+            replica.send(format!("PSYNC {id} 1\r\n").as_bytes());
+            let expected = if age < 8 { "+CONTINUE" } else { "+FULLRESYNC " };
+            assert!(line(&mut replica).starts_with(expected), "start {start}, {age} ids before");
+        }
+        if start == 0 {
+            let mut replica = raw(&served, &[]);
+            replica.send(b"PSYNC ? -1\r\n");
+            assert!(line(&mut replica).starts_with("+FULLRESYNC "));
+        }
+        ids.push(field(&mut client, "master_replid"));
+    }
 }

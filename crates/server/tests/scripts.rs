@@ -1,6 +1,7 @@
 //! Several clients at once, here and at a real `redis-server`, in RESP2 and RESP3. `common/play.rs` describes the scripts.
 
-use crate::common::play::{play, play_in};
+use crate::common::Served;
+use crate::common::play::{Play, play};
 
 #[test]
 fn the_first_to_wait_is_the_first_served() {
@@ -416,22 +417,33 @@ fn who_listens_in_resp2_may_do_little_else() {
     );
 }
 
+/// Messages to the sender follow the reply to the whole request, as from Redis 7.2 on; Redis 7.0 puts them into the array of `EXEC`.
 #[test]
-fn who_sends_to_himself_gets_the_message_first() {
-    play_in(
-        &["3"],
-        "a: SUBSCRIBE x
-         a: PSUBSCRIBE x
-         a: PUBLISH x hello
-         a?
-         a?
-         a: PING
-         a: MULTI
-         a: PUBLISH x in
-         a: EXEC
-         a: UNSUBSCRIBE
-         a: PUNSUBSCRIBE",
-    );
+fn who_sends_to_himself_gets_the_message_behind_the_reply() {
+    let served = Served::start();
+    let mut play = Play::new(served.address, "3");
+    for (request, replies) in [
+        ("SUBSCRIBE x", &[">3($subscribe $x :1 )"][..]),
+        ("PUBLISH x plain", &[":1", ">3($message $x $plain )"]),
+        ("PSUBSCRIBE x*", &[">3($psubscribe $x* :2 )"]),
+        ("MULTI", &["+OK"]),
+        ("PING", &["+QUEUED"]),
+        ("PUBLISH x in", &["+QUEUED"]),
+        ("PING", &["+QUEUED"]),
+        ("EXEC", &["*3(+PONG :2 +PONG )", ">3($message $x $in )", ">4($pmessage $x* $x $in )"]),
+        ("PUNSUBSCRIBE", &[">3($punsubscribe $x* :1 )"]),
+        (
+            "EVAL return{redis.call('publish','x','first'),redis.call('publish','x','second')} 0",
+            &["*2(:1 :1 )", ">3($message $x $first )", ">3($message $x $second )"],
+        ),
+        ("CLIENT REPLY SKIP", &[]),
+        ("PUBLISH x silent", &[">3($message $x $silent )"]),
+        ("PING", &["+PONG"]),
+    ] {
+        play.send("a", request);
+        let got: Vec<String> = replies.iter().map(|_| play.read("a")).collect();
+        assert_eq!(got, replies, "{request}");
+    }
 }
 
 #[test]
@@ -440,6 +452,11 @@ fn requests_wait_while_there_is_a_pause() {
         "a: SET k 1
          c: MULTI
          c: SET k 3
+         h: MULTI
+         h: EVAL #!lua␣flags=no-writes␊return␣1 0
+         h: EVAL_RO return␣2 0
+         i: MULTI
+         i: EVAL return␣3 0
          p: PFADD h x
          p: CLIENT PAUSE 100000 WRITE
          a: GET k => $1
@@ -453,6 +470,14 @@ fn requests_wait_while_there_is_a_pause() {
          d: MULTI
          d: GET k
          d: EXEC
+         h: EXEC => *2(:1 :2 )
+         h: EVAL #!lua␣flags=no-writes␊return␣1 0 => :1
+         i: EXEC &
+         j: EVAL #!lua␊return␣4 0 &
+         l: EVAL_RO #!lua␊return␣5 0 &
+         m: MULTI
+         m: EVAL #!lua␣flags=no-writes,allow-oom␊return␣6 0
+         m: EXEC
          p: GET k => $1
          p: CLIENT UNPAUSE => +OK
          a?
@@ -460,6 +485,9 @@ fn requests_wait_while_there_is_a_pause() {
          c?
          e?
          f?
+         i?
+         j?
+         l?
          p: CLIENT PAUSE 60 ALL
          a: GET k
          p: CLIENT PAUSE x

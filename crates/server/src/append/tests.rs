@@ -1,4 +1,5 @@
 use super::*;
+use crate::command::{Server, Session, execute};
 use crate::persist::manifest::read_manifest;
 use crate::testing::fresh;
 use sinterdb::WriteOptions;
@@ -225,6 +226,28 @@ fn without_a_directory_it_is_tried_again_later() {
     assert_eq!(turn(&mut log, &mut keyspace, 5000), []);
     assert!(!log.is_on && log.beside().sync() == Ok(u64::MAX));
     log.stop();
+}
+
+#[test]
+fn scripts_that_may_write_are_refused_while_writes_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, mut keyspace) = (AppendLog::default(), fresh());
+    log.open(place(folder.path())).unwrap();
+    std::fs::remove_dir(place(folder.path()).directory).unwrap();
+    turn(&mut log, &mut keyspace, 1000);
+    let mut server = Server { append: log, ..Server::default() };
+    let mut session = Session::new(1, &server);
+    let mut say = |script: &[u8]| {
+        let mut out = Vec::new();
+        execute(&mut keyspace, &mut server, &mut session, &[b"EVAL", script, b"0"], &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let why = "-MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable scripts are \
+               blocked. Use 'no-writes' flag for read only scripts. AOF error: ";
+    let refused = say(b"#!lua\nreturn 1");
+    assert!(refused.starts_with(why), "{refused}");
+    assert_eq!(say(b"#!lua flags=no-writes\nreturn 1"), ":1\r\n");
+    server.append.stop();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::arguments::is;
 use super::keyspecs::{self, Begin, Find, KeySpec};
 use super::table::{LOADING, STALE, flag_names};
 use super::units::{self, Unit};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, help, unknown_subcommand};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, help, unknown_subcommand};
 use crate::glob;
 use crate::resp::Writer;
 
@@ -65,8 +65,8 @@ fn command(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             wanted.into_iter().for_each(|unit| document(reply, unit));
         }
         () if is(sub, "list") => list(reply, rest)?,
-        () if is(sub, "getkeys") => keys_of(reply, rest, false)?,
-        () if is(sub, "getkeysandflags") => keys_of(reply, rest, true)?,
+        () if is(sub, "getkeys") => keys_of(context.server, reply, rest, false)?,
+        () if is(sub, "getkeysandflags") => keys_of(context.server, reply, rest, true)?,
         () => return Err(unknown_subcommand(arguments)),
     }
     Ok(())
@@ -179,8 +179,9 @@ fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn keys_of(reply: &mut Writer, rest: &[&[u8]], with_flags: bool) -> Outcome {
-    let number = super::table::find_numbered(rest[0]).and_then(|(number, _)| units::resolve(number, rest));
+/// Replies with the keys of a request, which names its command as clients do.
+fn keys_of(server: &Server, reply: &mut Writer, rest: &[&[u8]], with_flags: bool) -> Outcome {
+    let number = server.configuration.renames.find(rest[0]).and_then(|(number, _)| units::resolve(number, rest));
     let unit = number.map(units::get).ok_or(Failure::fixed("ERR Invalid command specified"))?;
     if !unit.specs.iter().any(KeySpec::is_of_keys) {
         return Err(Failure::fixed("ERR The command has no key arguments"));

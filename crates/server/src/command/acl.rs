@@ -492,7 +492,7 @@ fn dry_run(context: &mut Context, name: &[u8], words: &[&[u8]]) -> Outcome {
     let quoted = |start: &str, what: &[u8], end: &str| [start.as_bytes(), what, end.as_bytes()].concat();
     let Some(user) = users.by_name(name) else { return Err(Failure::new(quoted("ERR User '", name, "' not found"))) };
     let command = words.first().copied().unwrap_or_default();
-    let number = super::table::find_numbered(command).and_then(|(number, _)| units::resolve(number, words));
+    let number = context.server.configuration.renames.find(command).and_then(|(number, _)| units::resolve(number, words));
     let Some(number) = number else { return Err(Failure::new(quoted("ERR Command '", command, "' not found"))) };
     let request = Request::new(number, words);
     if !request.unit.takes(words.len()) {

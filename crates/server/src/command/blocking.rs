@@ -8,8 +8,8 @@
 use super::acl::Request;
 use super::arguments::wide;
 use super::session::{call, refused};
-use super::table::{Run, find_numbered};
-use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, units};
+use super::table::Run;
+use super::{Alone, Context, Ended, Failure, Outcome, Server, Session};
 use crate::keyspace::{Keyspace, Kind};
 use crate::number::parse_integer;
 use crate::resp::Writer;
@@ -32,6 +32,8 @@ pub struct Wait {
 /// A blocked request.
 #[derive(Debug)]
 pub(super) struct Waiting {
+    /// The number of the command in `units`; the request has the name that the client sent, which may be one of `rename-command`.
+    number: usize,
     pub(super) request: Vec<Vec<u8>>,
     on_timeout: Run,
     /// The client wants no reply to the request.
@@ -66,12 +68,12 @@ impl Session {
     }
 }
 
-/// Blocks the request that has just asked for it.
-pub(super) fn begin(keyspace: &mut Keyspace, session: &mut Session, is_silent: bool) {
+/// Blocks the request that has just asked for it. `number`: the command in `units`.
+pub(super) fn begin(keyspace: &mut Keyspace, session: &mut Session, number: usize, is_silent: bool) {
     let Some(wait) = session.asks.take() else { return };
     let deadline = (wait.timeout_ms > 0).then(|| keyspace.now().saturating_add(wait.timeout_ms));
     keyspace.wait(session.id, session.db, &wait.keys, wait.holding, deadline);
-    session.waiting = Some(Waiting { request: wait.request, on_timeout: wait.on_timeout, is_silent });
+    session.waiting = Some(Waiting { number, request: wait.request, on_timeout: wait.on_timeout, is_silent });
 }
 
 /// Writes the reply of a command that has asked to wait in a transaction.
@@ -87,8 +89,7 @@ pub fn resume(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessio
     let Some(waiting) = session.waiting.take() else { return Ended::Open };
     let start = out.len();
     let arguments: Vec<&[u8]> = waiting.request.iter().map(Vec::as_slice).collect();
-    let Some((number, _)) = arguments.first().and_then(|name| find_numbered(name)) else { return Ended::Open };
-    let number = units::resolve(number, &arguments).unwrap_or(number);
+    let number = waiting.number;
     server.start_stopwatch();
     session.woken = key.map(<[u8]>::to_vec);
     session.is_resumed = true;
@@ -174,7 +175,7 @@ pub(super) fn milliseconds(text: &[u8]) -> Result<u64, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::execute;
+    use super::super::{execute, units};
     use super::*;
     use crate::testing::fresh;
 
@@ -215,13 +216,37 @@ mod tests {
     }
 
     #[test]
+    fn a_request_under_another_name_is_run_again() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        // The first command has the other one's name.
+        for (old, new) in [(&b"BRPOP"[..], &b""[..]), (b"BLPOP", b"BRPOP"), (b"XREAD", b"readon"), (b"WAIT", b"linger")] {
+            server.configuration.renames.rename(old, new).unwrap();
+        }
+        let (mut waiting, mut other) = (Session::new(1, &server), Session::new(2, &server));
+        for (request, change, key, reply) in [
+            ("BRPOP l 0", "RPUSH l a b", b"l", "*2|$1|l|$1|a|"),
+            ("readon BLOCK 0 STREAMS s $", "XADD s 1-1 f v", b"s", "*1|*2|$1|s|*1|*2|$3|1-1|*2|$1|f|$1|v|"),
+        ] {
+            assert_eq!(say(&mut keyspace, &mut server, &mut waiting, request), "");
+            say(&mut keyspace, &mut server, &mut other, change);
+            let mut out = Vec::new();
+            resume(&mut keyspace, &mut server, &mut waiting, Some(key), &mut out);
+            assert_eq!((text(&out).as_str(), waiting.is_waiting(), keyspace.waiting()), (reply, false, 0), "{request}");
+        }
+        // Without replicas the wait goes on.
+        assert_eq!(say(&mut keyspace, &mut server, &mut waiting, "linger 1 0"), "");
+        resume(&mut keyspace, &mut server, &mut waiting, None, &mut Vec::new());
+        assert_eq!((waiting.is_waiting(), keyspace.waiting()), (true, 1));
+    }
+
+    #[test]
     fn who_waits_for_any_change_learns_that_a_key_is_gone() {
         let (mut keyspace, mut server) = (fresh(), Server::default());
         let (mut waiting, mut other) = (Session::new(1, &server), Session::new(2, &server));
         say(&mut keyspace, &mut server, &mut other, "SET k v");
         let request = words("EXISTS k");
         waiting.block(Wait { keys: vec![b"k".to_vec()], holding: None, timeout_ms: 0, request, on_timeout: null_array });
-        begin(&mut keyspace, &mut waiting, false);
+        begin(&mut keyspace, &mut waiting, units::find(b"exists").unwrap(), false);
         say(&mut keyspace, &mut server, &mut other, "FLUSHALL");
         assert_eq!(keyspace.next_ready(), Some((0, b"k".to_vec())));
         assert_eq!(keyspace.next_waiter(0, b"k", 0).unwrap().map(|found| found.1), Some(1));

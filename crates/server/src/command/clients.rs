@@ -7,9 +7,9 @@ use super::connection::check_name;
 use super::hub::Topic;
 use super::session::{Replies, identify};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::table::{ADMIN, LOADING, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
+use super::table::{ADMIN, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, SKIP_MONITOR, STALE, WRITE};
 use super::units::Unit;
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, tracking, units};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, Users, slowlog, tracking};
 use crate::keyspace::Keyspace;
 use crate::resp::Protocol;
 use crate::system;
@@ -204,24 +204,38 @@ impl Client {
 }
 
 impl Session {
-    /// Whether a request of this client writes, or ends a transaction that does; `None`: there is no such command.
-    pub fn would_write(&self, server: &Server, arguments: &[&[u8]]) -> Option<bool> {
-        // `PFCOUNT` counts as a write: Redis stores the result in the key.
-        let writes = |unit: &Unit| unit.flags & (WRITE | MAY_REPLICATE) != 0 || unit.name == "pfcount";
-        let in_transaction =
-            || self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| writes(units::get(queued.number))));
-        let (_, unit) = identify(server, arguments).ok()?;
-        Some(writes(unit) || unit.name == "exec" && in_transaction())
+    /// Intent of a request of this client, or of the transaction that it ends; `None`: there is no such command. Two arguments are enough.
+    pub fn intent(&self, server: &Server, arguments: &[&[u8]]) -> Option<Intent> {
+        let (_, unit) = identify(server, self, arguments).ok()?;
+        let flags = server.scripts.flags_of(unit, arguments);
+        let writes = |flags: u32| flags & (WRITE | MAY_REPLICATE) != 0;
+        Some(Intent { writes: self.has((unit, flags), writes), adds: self.has((unit, flags), may_add) })
     }
+}
+
+/// Whether a request with these flags may add data: also one that runs a script which may write.
+fn may_add(flags: u32) -> bool {
+    flags & DENYOOM != 0 || flags & SKIP_MONITOR != 0 && flags & (WRITE | MAY_REPLICATE) != 0
+}
+
+/// Effects that a request may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intent {
+    /// Whether the request changes data, or concerns other servers.
+    pub writes: bool,
+    /// Whether the request adds data, as `SET` does; `DEL` and `EXPIRE` do not.
+    pub adds: bool,
 }
 
 /// `CLIENT PAUSE`: which requests wait, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pause {
-    /// End of the pause, unix milliseconds.
+    /// End of the pause that a client has asked for, unix milliseconds.
     until: u64,
-    /// All requests wait, not only writes.
+    /// All requests wait for that end, not only writes.
     all: bool,
+    /// End of the time for which writes wait because the server ends once replicas have everything, unix milliseconds.
+    ends_until: u64,
     /// The role of the primary is being handed over: writes wait until it is, whatever the time.
     hands_over: bool,
 }
@@ -229,22 +243,17 @@ pub struct Pause {
 impl Pause {
     /// The end of the pause, unix milliseconds.
     pub fn until(&self) -> u64 {
-        if self.hands_over { u64::MAX } else { self.until }
+        if self.hands_over { u64::MAX } else { self.until.max(self.ends_until) }
     }
 
     /// Whether the pause is over.
     pub fn is_over(&self, now: u64) -> bool {
-        !self.hands_over && self.until <= now
+        !self.hands_over && self.until.max(self.ends_until) <= now
     }
 
     /// Whether a request has to wait, which writes or does not.
     pub fn concerns(&self, writes: bool, now: u64) -> bool {
-        self.hands_over && writes || self.until > now && (self.all || writes)
-    }
-
-    /// Whether all requests wait, not only writes.
-    pub fn is_of_all(&self, now: u64) -> bool {
-        self.all && self.until > now
+        writes && !self.is_over(now) || self.all && self.until > now
     }
 
     /// Lets writes wait, or go on, because the role of the primary is handed over.
@@ -252,9 +261,9 @@ impl Pause {
         self.hands_over = is_on;
     }
 
-    /// Lets requests that write wait.
-    pub fn hold_writes(&mut self, until: u64, now: u64) {
-        self.extend(until, false, now);
+    /// Lets writes wait because the server is about to end; 0: it is not any more.
+    pub fn hold_until_end(&mut self, until: u64) {
+        self.ends_until = until;
     }
 
     fn extend(&mut self, until: u64, all: bool, now: u64) {

@@ -433,7 +433,8 @@ impl Configuration {
     /// Gives a keyspace the settings that concern it and cannot fail.
     pub fn apply_to(&self, keyspace: &mut Keyspace) {
         keyspace.set_thresholds(self.thresholds);
-        keyspace.set_counting(Counting { is_on: self.policy.is_by_frequency(), ..self.counting });
+        let counts_writes = self.data_max > 0 && self.policy.is_by_use();
+        keyspace.set_counting(Counting { is_on: self.policy.is_by_frequency(), counts_writes, ..self.counting });
     }
 
     /// All socket addresses to listen on: each address with each port.

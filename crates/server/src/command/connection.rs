@@ -154,7 +154,8 @@ fn greet(context: &mut Context) {
     reply.integer(if context.session.protocol == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
-    for (key, value) in [("mode", "standalone"), ("role", "master")] {
+    let role = if context.server.is_replica() { "replica" } else { "master" };
+    for (key, value) in [("mode", "standalone"), ("role", role)] {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -24,8 +24,15 @@ fn kept_number(arguments: &[&[u8]], at: usize) -> Option<u64> {
     arguments.get(at).and_then(|number| parse_integer(number)).and_then(|number| u64::try_from(number).ok())
 }
 
-/// Number of replicas that have what the client has written, up to an offset of the stream. `is_durable`: on their media.
-fn replicas_with(context: &Context, offset: u64, is_durable: bool) -> i64 {
+/// Position in the stream behind the client's effects: the one that a blocked request keeps as extra arguments, or else that of now.
+fn written(context: &Context, arguments: &[&[u8]], at: usize) -> (u64, u64) {
+    kept_number(arguments, at).zip(kept_number(arguments, at + 1)).unwrap_or(context.session.written)
+}
+
+/// Number of replicas that have the stream up to a position. `is_durable`: on their media. A stream that has begun since then has the
+/// effects from its start.
+fn replicas_with(context: &Context, (stream, offset): (u64, u64), is_durable: bool) -> i64 {
+    let offset = if stream == context.keyspace.stream_number() { offset } else { 0 };
     i64::try_from(context.server.replicas.that_have(offset, is_durable)).unwrap_or(i64::MAX)
 }
 
@@ -39,7 +46,7 @@ fn block(context: &mut Context, (request, numbers): (&[&[u8]], &[u64]), timeout_
 
 /// Replies with the number of replicas that have the writes.
 fn reply_replicas(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let count = replicas_with(context, kept_number(arguments, 3).unwrap_or(context.session.written), false);
+    let count = replicas_with(context, written(context, arguments, 3), false);
     context.reply.integer(count);
     Ok(())
 }
@@ -53,18 +60,18 @@ fn wait(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     let replicas = integer(arguments[1])?;
     let timeout_ms = milliseconds(arguments[2])?;
-    let offset = kept_number(arguments, 3).unwrap_or(context.session.written);
-    if replicas_with(context, offset, false) >= replicas {
+    let written = written(context, arguments, 3);
+    if replicas_with(context, written, false) >= replicas {
         return reply_replicas(context, arguments);
     }
-    block(context, (&arguments[..3], &[offset]), timeout_ms, reply_replicas, true);
+    block(context, (&arguments[..3], &[written.0, written.1]), timeout_ms, reply_replicas, true);
     Ok(())
 }
 
-/// The commit that has to be synced: the latest one when the client asked; and the offset that replicas have to have.
-fn targets(context: &Context, arguments: &[&[u8]]) -> (u64, u64) {
+/// The commit that has to be synced: the latest one when the client asked; and the position that replicas have to have.
+fn targets(context: &Context, arguments: &[&[u8]]) -> (u64, (u64, u64)) {
     let commit = kept_number(arguments, 4).unwrap_or_else(|| context.keyspace.position());
-    (commit, kept_number(arguments, 5).unwrap_or(context.session.written))
+    (commit, written(context, arguments, 5))
 }
 
 /// Whether a commit is synced. With `always` a reply is held until all writes before it are durable, so this is true when it arrives.
@@ -78,9 +85,9 @@ fn is_synced(context: &mut Context, target: u64) -> bool {
 
 /// Replies with whether the writes are synced here (0 or 1), and the number of replicas that have synced them.
 fn reply_synced(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let (commit, offset) = targets(context, arguments);
+    let (commit, written) = targets(context, arguments);
     let here = is_synced(context, commit);
-    let replicas = replicas_with(context, offset, true);
+    let replicas = replicas_with(context, written, true);
     context.reply.array(2);
     context.reply.integer(i64::from(here));
     context.reply.integer(replicas);
@@ -100,11 +107,11 @@ fn waitaof(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     let replicas = not_negative(arguments[2])?;
     let timeout_ms = milliseconds(arguments[3])?;
-    let (commit, offset) = targets(context, arguments);
-    let are_enough = context.server.replicas.that_have(offset, true) as u64 >= replicas;
+    let (commit, written) = targets(context, arguments);
+    let are_enough = u64::try_from(replicas_with(context, written, true)).is_ok_and(|count| count >= replicas);
     if are_enough && (here == 0 || is_synced(context, commit)) {
         return reply_synced(context, arguments);
     }
-    block(context, (&arguments[..4], &[commit, offset]), timeout_ms, reply_synced, replicas > 0);
+    block(context, (&arguments[..4], &[commit, written.0, written.1]), timeout_ms, reply_synced, replicas > 0);
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! The keyspace traces which keys a command changes. A command that changed nothing is not logged. Most are logged as received; the table
 //! below has those that wait, or whose effect depends on more than the data and the request (the time, chance, defaults of options).
-//! Deadlines are logged as absolute times, and an expired key or field is logged as removed before the command that found it expired:
-//! replaying the log expires nothing by itself.
+//! A command has its own name, whatever clients call it here. Deadlines are logged as absolute times, and an expired key or field is logged
+//! as removed before the command that found it expired: replaying the log expires nothing by itself.
 
 use super::arguments::is;
 use super::table::WRITE;
@@ -11,6 +11,7 @@ use super::units::Unit;
 use super::{Context, Failure, Server, hash_deadlines, steps};
 use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -100,12 +101,22 @@ fn form(unit: &Unit, arguments: &[&[u8]]) -> Form {
     }
 }
 
+/// The request with its command's own name, which readers of the effects know; `rename-command` changes names for clients of this server.
+pub(super) fn by_own_name<'r, 'a>(name: &'static str, arguments: &'r [&'a [u8]]) -> Cow<'r, [&'a [u8]]> {
+    if arguments.first().is_none_or(|sent| is(sent, name)) {
+        return Cow::Borrowed(arguments);
+    }
+    let rest = arguments.iter().skip(1).copied();
+    Cow::Owned([name.as_bytes()].into_iter().chain(rest).collect())
+}
+
 /// Logs the effect of a command that has just run.
 pub(super) fn note(context: &mut Context, unit: &Unit, arguments: &[&[u8]], failed: bool) -> Result<(), Failure> {
     let traces = context.keyspace.traces();
     if traces.is_empty() && (failed || !unit.command.has(WRITE)) {
         return Ok(());
     }
+    let arguments = &*by_own_name(unit.command.name, arguments);
     let is_plain = !failed && !context.session.is_uploaded && context.session.steps.is_none() && context.session.kept_from == 0;
     if is_plain && matches!(traces, [Trace::Key(..)]) && form(unit, arguments) == Form::Same {
         // Nearly all requests.

@@ -2,7 +2,6 @@
 
 use super::acl::Request;
 use super::table::DENYOOM;
-use super::units::{self, Unit};
 use super::{Failure, Outcome, Server, Session};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
@@ -13,8 +12,8 @@ pub(super) const FULL: Failure = Failure::fixed("OOM command not allowed when us
 pub(super) const FULL_FOR_SCRIPT: Failure =
     Failure::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
-/// Commands that are not queued in a transaction. Others are refused while data are beyond the limit, as a queue takes memory.
-const NEVER_QUEUED: &[&str] = &["discard", "exec", "quit", "reset"];
+/// Commands beside `EXEC` that are not queued in a transaction. Others are refused while data are beyond the limit: a queue takes memory.
+const NEVER_QUEUED: &[&str] = &["discard", "quit", "reset"];
 
 /// Data beyond the limit.
 #[derive(Debug, Default)]
@@ -60,6 +59,12 @@ impl Server {
         bytes.is_some_and(|bytes| bytes > self.configuration.data_max)
     }
 
+    /// Whether a script of the request that runs must not add data. The state of the data is that at the start of the request, also in a
+    /// transaction; the limit may have ceased to count since, as for the requests of a primary, which are not checked.
+    pub(super) fn refuses_data(&self, keyspace: &Keyspace) -> bool {
+        self.excess.refuses && self.limits_data(keyspace.now())
+    }
+
     /// Counts the data, if they are limited and an earlier version has written them: that takes as long as reading them.
     ///
     /// # Errors
@@ -79,11 +84,6 @@ impl Server {
     }
 }
 
-/// Whether a request may add data.
-fn may_add(server: &Server, unit: &Unit, arguments: &[&[u8]]) -> bool {
-    unit.flags & DENYOOM != 0 || unit.runs_scripts() && server.scripts.may_add(unit.command.name, arguments)
-}
-
 /// Fails for a request that may add data, if data are beyond the limit and no key can be evicted.
 pub(super) fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &Request) -> Outcome {
     server.excess.refuses = server.has_excess(keyspace) && !keyspace.can_evict(server.configuration.policy);
@@ -91,13 +91,10 @@ pub(super) fn check(keyspace: &Keyspace, server: &mut Server, session: &Session,
         return Ok(());
     }
     let unit = request.unit;
-    let is_refused = match &session.multi {
-        Some(multi) if unit.command.name == "exec" => multi.commands.iter().any(|queued| {
-            let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
-            may_add(server, units::get(queued.number), &arguments)
-        }),
-        Some(_) => !NEVER_QUEUED.contains(&unit.command.name),
-        None => may_add(server, unit, request.arguments),
+    let is_refused = if session.is_in_transaction() && unit.command.name != "exec" {
+        !NEVER_QUEUED.contains(&unit.command.name)
+    } else {
+        session.has((unit, server.scripts.flags_of(unit, request.arguments)), |flags| flags & DENYOOM != 0)
     };
     if is_refused { Err(FULL) } else { Ok(()) }
 }

@@ -6,7 +6,7 @@ use super::scripting;
 use super::scripts::runner;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{LOADING, MAY_REPLICATE, NOSCRIPT, READ, STALE};
-use super::{Command, Context, Failure, Group, Outcome};
+use super::{Command, Context, Failure, Group, Outcome, effects};
 use crate::glob;
 use crate::rdb::{self, Output, Version, open_value};
 use crate::resp::Writer;
@@ -77,7 +77,7 @@ fn function(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 /// Logs a request that has changed the libraries.
 fn note(context: &mut Context, request: &[&[u8]]) {
     context.server.scripts.count();
-    context.server.feed.put(context.session.db, request);
+    context.server.feed.put(context.session.db, &effects::by_own_name("function", request));
 }
 
 fn load(context: &mut Context, arguments: &[&[u8]]) -> Outcome {

@@ -19,9 +19,18 @@ const fn geo(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Geo, name, arity, run).keys(1, 1, 1).since("3.2.0")
 }
 
-/// Indices of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: the set, and all destinations, of which the last one counts.
+/// Indices of the keys of `GEORADIUS`: the set, and all destinations, of which the last one counts.
 pub(super) fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
-    let mut at = if is(arguments.first()?, "georadius") { 6 } else { 5 };
+    Some(keys_behind(6, arguments))
+}
+
+/// Indices of the keys of `GEORADIUSBYMEMBER`, which are those of `GEORADIUS`.
+pub(super) fn radius_by_member_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+    Some(keys_behind(5, arguments))
+}
+
+/// Indices of the set and of all destinations among options that begin at an index.
+fn keys_behind(mut at: usize, arguments: &[&[u8]]) -> Vec<usize> {
     let mut keys = vec![1];
     while let Some(word) = arguments.get(at) {
         at += match () {
@@ -33,7 +42,7 @@ pub(super) fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
             () => 1,
         };
     }
-    Some(keys)
+    keys
 }
 
 /// The commands of this file.

@@ -235,14 +235,6 @@ impl Hub {
     pub fn take(&mut self) -> Vec<Post> {
         std::mem::take(&mut self.posts)
     }
-
-    /// Takes the messages of channels that wait to be sent to one session.
-    pub fn take_own(&mut self, session: u64) -> Vec<Post> {
-        if !self.names.contains_key(&session) {
-            return Vec::new();
-        }
-        self.posts.extract_if(.., |post| post.to == session && matches!(post.content, Content::Message(_))).collect()
-    }
 }
 
 fn send(posts: &mut Vec<Post>, sessions: &BTreeSet<u64>, parts: &[&[u8]]) {
@@ -288,10 +280,6 @@ mod tests {
         hub.monitor(2);
         hub.tell(b"+line\r\n");
         assert_eq!(sent(&mut hub, Protocol::Resp3), [(2, "+line|".to_owned())]);
-        hub.publish(Topic::Channel, b"news", b"x");
-        // An invalidation must not stand among the replies of a transaction.
-        hub.invalidate(1, &None, false);
-        assert_eq!((hub.take_own(1).len(), hub.take_own(9).len(), hub.take().len()), (2, 0, 2));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Commands for HyperLogLogs, which estimate numbers of distinct elements.
 
 use super::arguments::is;
-use super::table::{ADMIN, DANGEROUS, DENYOOM, FAST, READ, Run, WRITE};
+use super::table::{ADMIN, DANGEROUS, DENYOOM, FAST, MAY_REPLICATE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome};
 use crate::hyperloglog::{Corrupt, Form, REGISTERS, Sketch, Union, count, form, known_count, note_count, runs};
 use crate::keyspace::Kind;
@@ -27,7 +27,8 @@ pub(super) const COMMANDS: &[Command] = &[
     counts("pfadd", -2, pfadd).flags(WRITE | DENYOOM | FAST).says("Count elements", "O(n), n being the number of elements"),
     counts("pfcount", -2, pfcount)
         .keys(1, -1, 1)
-        .flags(READ)
+        // Redis stores the result in the key.
+        .flags(READ | MAY_REPLICATE)
         .says("About how many distinct elements were counted", "O(1) for one key, O(n) for many, n being the number of keys"),
     counts("pfdebug", 3, pfdebug)
         .keys(2, 2, 1)

@@ -189,14 +189,16 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     let (current, total) = context.server.excess.times(context.keyspace.now());
     write!(out, "current_eviction_exceeded_time:{current}\r\ntotal_eviction_exceeded_time:{total}\r\n")?;
     write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;
-    write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n")?;
+    write!(out, "latest_fork_usec:0\r\ntotal_forks:0\r\nmigrate_cached_sockets:0\r\n")?;
+    write!(out, "slave_expires_tracked_keys:{}\r\n", context.keyspace.own_deadlines())?;
     write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;
     none(out, "current_active_defrag_time total_active_defrag_time")?;
     none(out, "expired_time_cap_reached_count instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
     write!(out, "total_net_repl_output_bytes:{}\r\n", statistics.bytes_to_replicas)?;
     none(out, "total_net_repl_input_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
     context.server.tracking.figures().iter().try_for_each(|(name, number)| write!(out, "{name}:{number}\r\n"))?;
-    write!(out, "unexpected_error_replies:0\r\ntotal_error_replies:{}\r\n", statistics.errors)?;
+    write!(out, "unexpected_error_replies:{}\r\n", context.server.upstream.failed)?;
+    write!(out, "total_error_replies:{}\r\n", statistics.errors)?;
     for (name, count) in super::acl::REASONS.iter().zip(statistics.refused_requests) {
         let name = if *name == "command" { "cmd" } else { name };
         write!(out, "acl_access_denied_{name}:{count}\r\n")?;

@@ -261,7 +261,7 @@ pub(super) fn only(specs: &[KeySpec]) -> Option<usize> {
 type Reader = fn(&[&[u8]]) -> Option<Vec<usize>>;
 const READERS: &[(&str, Reader, u16, u16)] = &[
     ("georadius", geo::radius_keys, READ, REPLACE),
-    ("georadiusbymember", geo::radius_keys, READ, REPLACE),
+    ("georadiusbymember", geo::radius_by_member_keys, READ, REPLACE),
     ("migrate", migrate::keys, TAKE, TAKE),
     ("sort", sort::keys, READ, REPLACE),
     ("xread", streams_read::keys, READ, READ),

@@ -95,8 +95,8 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
 /// Bytes of the stream that the slowest replica has not acknowledged, and the age of the first of them, seconds.
 fn lag(server: &Server, keyspace: &Keyspace) -> (f64, f64) {
     let end = keyspace.stream().map_or(0, |position| position.offset);
-    let acknowledged = server.replicas.iter().filter(|(_, replica)| replica.is_online()).map(|(_, replica)| replica.acknowledged).min();
-    let Some(acknowledged) = acknowledged else { return (0.0, 0.0) };
+    let online = server.replicas.iter().filter(|(_, replica)| replica.is_online());
+    let Some(acknowledged) = online.map(|(_, replica)| replica.acknowledged.unwrap_or(0)).min() else { return (0.0, 0.0) };
     (end.saturating_sub(acknowledged) as f64, server.replicas.lag_seconds(acknowledged, keyspace.now()))
 }
 

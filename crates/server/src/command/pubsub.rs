@@ -1,10 +1,9 @@
 //! Commands for publishing messages and for subscribing to channels, patterns and shard channels.
 
 use super::hub::Topic;
-use super::session::Replies;
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::table::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, Run, STALE};
-use super::{Command, Context, Failure, Group, Outcome};
+use super::{Command, Context, Failure, Group, Outcome, effects};
 use crate::glob;
 
 const fn messages(name: &'static str, arity: i32, run: Run) -> Command {
@@ -108,16 +107,9 @@ fn sunsubscribe(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn send(context: &mut Context, arguments: &[&[u8]], topic: Topic) -> Outcome {
     let receivers = context.server.hub.publish(topic, arguments[1], arguments[2]);
-    // A client that publishes to itself gets the message before the reply. If it wants no replies, the network sends it the message later.
-    if context.session.replies == Replies::On {
-        for post in context.server.hub.take_own(context.session.id) {
-            let mut message = Vec::new();
-            post.write(context.session, &mut message);
-            context.reply.raw(&message);
-        }
-    }
     context.server.feed.keep_from(context.session.kept_from);
-    context.server.feed.tell_replicas(arguments);
+    let name = if topic == Topic::Shard { "spublish" } else { "publish" };
+    context.server.feed.tell_replicas(&effects::by_own_name(name, arguments));
     context.server.feed.keep_from(0);
     context.reply.count(receivers);
     Ok(())

@@ -83,13 +83,14 @@ impl Server {
     /// the engine.
     ///
     /// # Errors
-    /// Errors of the engine; the server is a replica still.
+    /// Errors of the engine: the server is a replica still, and the turn is to be dropped.
     pub fn promote(&mut self, keyspace: &mut Keyspace) -> Outcome {
         before_commit(keyspace, self);
         self.replication.lead(keyspace, &mut self.feed)?;
         self.configuration.following.primary = None;
         self.leave_primary();
         keyspace.treat_passed(Passed::Removed);
+        keyspace.forget_own_deadlines();
         // They learn the new id when they come back, and go on where they were.
         self.close_replicas();
         let stream = keyspace.stream().map_or_else(|| "none".to_owned(), |position| position.id.to_string());
@@ -118,7 +119,7 @@ impl Server {
     pub fn replica_with_all(&self, keyspace: &Keyspace, at: Option<&Address>) -> Option<Address> {
         let end = offset(keyspace);
         let online = self.replicas.iter().filter(|(_, replica)| {
-            let has_all = replica.stage == Stage::Online && replica.acknowledged == end;
+            let has_all = replica.stage == Stage::Online && replica.acknowledged == Some(end);
             has_all && (1..=i64::from(u16::MAX)).contains(&replica.port)
         });
         online.map(|(id, replica)| self.address_of(id, replica)).find(|address| at.is_none_or(|at| at == address))
@@ -129,8 +130,11 @@ impl Server {
         Address { host: self.replica_ip(id), port: u16::try_from(replica.port).unwrap_or(0) }
     }
 
-    /// The replica at an address.
+    /// The replica at an address. A replica that has not said its port, or said one that no server has, is at none.
     fn replica_at(&self, at: &Address) -> Option<&Replica> {
+        if at.port == 0 {
+            return None;
+        }
         let mut all = self.replicas.iter();
         all.find(|(id, replica)| self.address_of(*id, replica) == *at).map(|(_, replica)| replica)
     }
@@ -144,12 +148,14 @@ impl Server {
     /// Gives a handover up. A server that follows the chosen replica already is a primary again.
     ///
     /// # Errors
-    /// Errors of [`Server::promote`].
+    /// Errors of [`Server::promote`]: the handover goes on, and the turn is to be dropped.
     pub fn abort_failover(&mut self, keyspace: &mut Keyspace, why: &str) -> Outcome {
+        if matches!(self.upstream.failover, Failover::Handing { .. }) {
+            self.promote(keyspace)?;
+        }
         self.event(Level::Warning, "failover_aborted", &[("state", &self.upstream.failover.name()), ("why", &why)]);
-        let was_handing = matches!(self.upstream.failover, Failover::Handing(_));
         self.end_failover();
-        if was_handing { self.promote(keyspace) } else { Ok(()) }
+        Ok(())
     }
 }
 
@@ -256,17 +262,20 @@ fn failover(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// `PSYNC .. FAILOVER`: the primary hands its role over to this replica.
+/// `PSYNC .. FAILOVER`: the primary hands its role over to this replica. A primary that has taken over serves the former one, which asks
+/// again if it has not got the reply.
 ///
 /// # Errors
-/// The server is no replica, or follows another stream.
+/// The server is a primary with another stream, or follows another stream.
 pub(super) fn take_over(keyspace: &mut Keyspace, server: &mut Server, stream: &[u8]) -> Outcome {
     if !server.is_replica() {
-        return Err(Failure::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
+        let is_ours = keyspace.same_until(stream).is_some();
+        return if is_ours { Ok(()) } else { Err(Failure::fixed("ERR PSYNC FAILOVER can't be sent to a master.")) };
     }
     if keyspace.stream().is_none_or(|position| !position.id.as_bytes().eq_ignore_ascii_case(stream)) {
         return Err(Failure::fixed("ERR PSYNC FAILOVER replid must match my replid."));
     }
+    keyspace.tell_stream_id();
     server.promote(keyspace)
 }
 

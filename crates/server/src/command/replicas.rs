@@ -11,7 +11,8 @@ const SAMPLES: usize = 3600;
 pub enum Wish {
     /// `PSYNC`: the stream of this id from this byte on, the first one being 1; otherwise all data.
     Continue(Vec<u8>, i64),
-    /// `SYNC`: all data. The client does not expect to be told id and offset, and need not acknowledge anything.
+    /// `SYNC`: all data. The client does not expect to be told id and offset, and is not closed for its silence. As in Redis, it has to
+    /// acknowledge data that end in a mark, before the stream follows.
     All,
 }
 
@@ -68,10 +69,10 @@ pub struct Replica {
     pub since: u64,
     /// Bytes of the stream before this offset are sent, or on their way.
     pub sent: u64,
-    /// Offset that the replica has acknowledged.
-    pub acknowledged: u64,
-    /// Offset that the replica has on its medium, as it says (`FACK`).
-    pub durable: u64,
+    /// Offset that the replica has acknowledged; `None`: none yet, so nobody knows whether it has the data.
+    pub acknowledged: Option<u64>,
+    /// Offset that the replica has on its medium, as it says (`FACK`); `None`: it has not said so.
+    pub durable: Option<u64>,
     /// When the replica was last heard of, unix milliseconds.
     pub heard: u64,
     /// Since when the replica is further behind than the soft limit, unix milliseconds.
@@ -150,20 +151,22 @@ impl Replicas {
         self.get(id).is_some_and(|replica| replica.stage > Stage::Greeting)
     }
 
-    /// Number of replicas whose last acknowledgement is at most so many seconds old.
+    /// Number of replicas that get the stream, have acknowledged something, and were heard of in the last `seconds`. A replica that loads
+    /// is heard of by line breaks, and lacks all writes of that time.
     pub fn in_time(&self, seconds: u64, now: u64) -> usize {
-        self.iter().filter(|(_, replica)| replica.is_online() && replica.silence(now) <= seconds).count()
+        let follows = |replica: &Replica| replica.stage == Stage::Online && replica.acknowledged.is_some() && !replica.takes_no_stream;
+        self.iter().filter(|(_, replica)| follows(replica) && replica.silence(now) <= seconds).count()
     }
 
     /// Number of replicas that have acknowledged an offset. `is_durable`: that they have it on their media.
     pub fn that_have(&self, offset: u64, is_durable: bool) -> usize {
         let has = |replica: &Replica| if is_durable { replica.durable } else { replica.acknowledged };
-        self.iter().filter(|(_, replica)| replica.is_online() && has(replica) >= offset).count()
+        self.iter().filter(|(_, replica)| replica.is_online() && has(replica).is_some_and(|has| has >= offset)).count()
     }
 
     /// Number of replicas that acknowledge, and have not acknowledged this offset.
     pub fn that_lack(&self, offset: u64) -> usize {
-        let lacks = |replica: &Replica| (1..offset).contains(&replica.acknowledged) && !replica.is_old;
+        let lacks = |replica: &Replica| replica.acknowledged.is_some_and(|has| has < offset) && !replica.is_old;
         self.iter().filter(|(_, replica)| replica.stage == Stage::Online && lacks(replica)).count()
     }
 
@@ -199,9 +202,13 @@ impl Replicas {
     }
 }
 
+/// Number of times by which a replica that loads may be further behind than one that has all data. The bytes cost disk and no memory, and a
+/// full synchronisation that is cut short begins again from nothing. Without any limit a slow one could fill the medium.
+const LOADING_TIMES: u64 = 16;
+
 /// Bytes that a replica may be behind at a stage, given those of one that has all data; 0: any number.
 pub fn behind_max(stage: Stage, behind: u64) -> u64 {
-    if stage < Stage::Online { behind.saturating_mul(16) } else { behind }
+    if stage < Stage::Online { behind.saturating_mul(LOADING_TIMES) } else { behind }
 }
 
 #[cfg(test)]
@@ -209,7 +216,7 @@ mod tests {
     use super::*;
 
     fn replica(stage: Stage, sent: u64, acknowledged: u64) -> Replica {
-        Replica { stage, sent, acknowledged, durable: acknowledged / 2, heard: 5000, ..Replica::default() }
+        Replica { stage, sent, acknowledged: Some(acknowledged), durable: Some(acknowledged / 2), heard: 5000, ..Replica::default() }
     }
 
     #[test]
@@ -220,9 +227,17 @@ mod tests {
             *replicas.greet(id as u64) = replica(stage, 100 * id as u64, 40 * id as u64);
         }
         assert_eq!((replicas.len(), replicas.has(0), replicas.has(1), replicas.has(9)), (4, false, true, false));
-        assert_eq!((replicas.in_time(1, 6999), replicas.in_time(1, 7000)), (2, 0));
+        assert_eq!((replicas.in_time(1, 6999), replicas.in_time(1, 7000)), (1, 0));
         assert_eq!([0, 120, 121, 160, 161].map(|offset| replicas.that_have(offset, false)), [2, 2, 1, 1, 0]);
         assert_eq!([60, 61, 80, 81].map(|offset| replicas.that_have(offset, true)), [2, 1, 1, 0]);
+        assert_eq!([160, 161].map(|offset| replicas.that_lack(offset)), [0, 1]);
+        replicas.greet(4).durable = None;
+        assert_eq!((replicas.that_have(0, false), replicas.that_have(0, true)), (2, 1), "it says nothing of its medium");
+        replicas.greet(4).acknowledged = None;
+        assert_eq!((replicas.that_have(0, false), replicas.that_lack(161)), (1, 0), "it has not acknowledged anything");
+        assert_eq!(replicas.in_time(1, 6000), 0);
+        replicas.greet(4).acknowledged = Some(0);
+        assert_eq!((replicas.that_have(0, false), replicas.that_lack(1)), (2, 1));
         replicas.remove(4);
         assert_eq!(replicas.iter().map(|(_, replica)| replica.stage.name()).collect::<Vec<_>>(), ["wait_bgsave", "send_bulk", "online"]);
     }

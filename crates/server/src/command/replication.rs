@@ -111,6 +111,10 @@ fn replconf(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
                     let why = format!("ERR REPLCONF ip-address provided by replica instance is too long: {length} bytes");
                     return Err(Failure::new(why));
                 }
+                // `INFO` has it between commas, in a line.
+                if !value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b',') {
+                    return Err(Failure::fixed("ERR REPLCONF ip-address provided by replica instance is no address"));
+                }
                 context.server.replicas.greet(id).address = value.to_vec();
             }
             () if is(word, "capa") => {
@@ -162,15 +166,19 @@ fn acknowledge(context: &mut Context, options: &[&[u8]]) {
     let Some(replica) = context.server.replicas.get_mut(context.session.id) else { return };
     let number = |text: &[u8]| parse_integer(text).map(|number| u64::try_from(number).unwrap_or(0));
     let (offset, durable) = match options {
-        [_, offset, word, durable, ..] if is(word, "fack") => (number(offset), number(durable)),
-        [_, offset, ..] => (number(offset), Some(0)),
+        [_, offset, word, durable, ..] if is(word, "fack") => (number(offset), number(durable).map(Some)),
+        [_, offset, ..] => (number(offset), Some(None)),
         _ => return,
     };
     let (Some(offset), Some(durable)) = (offset, durable) else { return };
-    let has_news = offset > replica.acknowledged || durable > replica.durable;
-    replica.acknowledged = replica.acknowledged.max(offset);
-    replica.durable = replica.durable.max(durable);
     replica.heard = now;
+    if replica.stage < Stage::Loaded {
+        // It cannot have the data that it has not been sent.
+        return;
+    }
+    let has_news = Some(offset) > replica.acknowledged || durable > replica.durable;
+    replica.acknowledged = replica.acknowledged.max(Some(offset));
+    replica.durable = replica.durable.max(durable);
     if replica.stage == Stage::Loaded {
         replica.enter(Stage::Online, now);
     }
@@ -226,11 +234,11 @@ fn role(context: &mut Context, _: &[&[u8]]) -> Outcome {
     context.reply.integer(i64::try_from(offset(context.keyspace)).unwrap_or(i64::MAX));
     context.reply.array(online.len());
     for id in online {
-        let (port, acknowledged) = context.server.replicas.get(id).map_or((0, 0), |replica| (replica.port, replica.acknowledged));
+        let (port, acknowledged) = context.server.replicas.get(id).map_or((0, None), |replica| (replica.port, replica.acknowledged));
         context.reply.array(3);
         context.reply.bulk(context.server.replica_ip(id).as_bytes());
         context.reply.bulk(port.to_string().as_bytes());
-        context.reply.bulk(acknowledged.to_string().as_bytes());
+        context.reply.bulk(acknowledged.unwrap_or(0).to_string().as_bytes());
     }
     Ok(())
 }
@@ -247,8 +255,8 @@ pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
     }
     for (number, (id, replica)) in server.replicas.iter().enumerate() {
         let lag = if replica.is_online() { replica.silence(now) } else { 0 };
-        let (ip, port, state) = (server.replica_ip(id), replica.port, replica.stage.name());
-        write!(out, "slave{number}:ip={ip},port={port},state={state},offset={},lag={lag}\r\n", replica.acknowledged)?;
+        let (ip, port, state, offset) = (server.replica_ip(id), replica.port, replica.stage.name(), replica.acknowledged.unwrap_or(0));
+        write!(out, "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n")?;
     }
     write!(out, "master_failover_state:{}\r\n", server.upstream.failover.name())?;
     let (end, start) = (offset(context.keyspace), context.keyspace.backlog_start());

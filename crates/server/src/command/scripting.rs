@@ -36,6 +36,8 @@ const UNKILLABLE: Failure = Failure::fixed(
 );
 const BUSY_SCRIPT: Failure = Failure::fixed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
 const BUSY_FUNCTION: Failure = Failure::fixed("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
+/// Error for replies that Lua's memory could not hold.
+const TOO_LARGE: Failure = Failure::fixed("ERR the reply of the command is too large for a script");
 const NESTED: Failure = Failure::fixed("ERR A script is running already");
 
 /// The network, which serves other clients while a script is late.
@@ -276,27 +278,14 @@ impl Scripts {
         }
     }
 
-    /// Whether a request runs a script or function that states that it does not write.
-    pub fn declares_no_writes(&self, command: &str, arguments: &[&[u8]]) -> bool {
-        command.ends_with("_ro") || self.flags(command, arguments).is_some_and(|flags| flags.has(Flags::NO_WRITES))
-    }
-
-    /// Whether a request runs a script or function that may write by what it states; `None`: it states nothing, or is none.
-    pub(super) fn may_write(&self, unit: &units::Unit, arguments: &[&[u8]]) -> Option<bool> {
-        let flags = unit.runs_scripts().then(|| self.flags(unit.command.name, arguments)).flatten();
-        flags.map(|flags| !flags.has(Flags::NO_WRITES))
-    }
-
-    /// Whether a request runs a script or function that states that it takes old data; `None`: it states nothing, or is none.
-    pub(super) fn takes_stale(&self, unit: &units::Unit, arguments: &[&[u8]]) -> Option<bool> {
-        let flags = unit.runs_scripts().then(|| self.flags(unit.command.name, arguments)).flatten();
-        flags.map(|flags| flags.has(Flags::ALLOW_STALE))
-    }
-
-    /// Whether a request runs a script or function that may add data by what it states.
-    pub(super) fn may_add(&self, command: &str, arguments: &[&[u8]]) -> bool {
-        let may_add = |flags: Flags| !flags.has(Flags::NO_WRITES) && !flags.has(Flags::ALLOW_OOM);
-        self.flags(command, arguments).is_some_and(may_add)
+    /// Flags of a request: those of its command, and of a script or function that states its own, these instead, as in Redis.
+    pub(super) fn flags_of(&self, unit: &units::Unit, arguments: &[&[u8]]) -> u32 {
+        let Some(stated) = unit.runs_scripts().then(|| self.flags(unit.command.name, arguments)).flatten() else { return unit.flags };
+        let writes = !stated.has(Flags::NO_WRITES);
+        let adds = writes && !stated.has(Flags::ALLOW_OOM);
+        let own = [(WRITE, writes), (DENYOOM, adds), (STALE, stated.has(Flags::ALLOW_STALE))];
+        let others = unit.flags & !(WRITE | DENYOOM | STALE | MAY_REPLICATE);
+        own.iter().filter(|(_, is_set)| *is_set).fold(others, |flags, (flag, _)| flags | flag)
     }
 }
 
@@ -319,7 +308,7 @@ fn program<'a>(command: &str, what: &'a [u8]) -> Option<Program<'a>> {
 /// Shows a request that runs a script to monitors, before they see the commands of the script.
 pub(super) fn announce(context: &mut Context, arguments: &[&[u8]]) {
     if context.server.hub.has_monitors()
-        && let Ok((_, unit)) = identify(context.server, arguments)
+        && let Ok((_, unit)) = identify(context.server, context.session, arguments)
     {
         clients::tell(context, unit, arguments);
     }
@@ -346,7 +335,7 @@ pub(super) fn run(
     if flags.is_some_and(|flags| !flags.has(Flags::NO_WRITES)) {
         if let Some(why) = context.server.append.refusal() {
             let text = "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable scripts \
-                        are blocked. AOF error: ";
+                        are blocked. Use 'no-writes' flag for read only scripts. AOF error: ";
             return Err(Failure::new(format!("{text}{why}")));
         }
         if is_read_only {
@@ -354,7 +343,7 @@ pub(super) fn run(
         }
         context.server.check_replicas()?;
     }
-    let is_full = context.server.excess.refuses;
+    let is_full = context.server.refuses_data(context.keyspace);
     let runs_anyway = flags.is_some_and(|flags| flags.has(Flags::ALLOW_OOM));
     if is_full && !runs_anyway && flags.is_some_and(|flags| !flags.has(Flags::NO_WRITES)) {
         return Err(FULL_FOR_SCRIPT);
@@ -454,7 +443,7 @@ impl ScriptHost<'_> {
     /// Checks whether the script may run a command; returns the command's number. An error comes with that number, if the command exists.
     fn admit(&mut self, arguments: &[&[u8]]) -> Result<usize, (Option<usize>, Failure)> {
         const UNKNOWN: Failure = Failure::fixed("ERR Unknown Redis command called from script");
-        let (number, unit) = identify(self.server, arguments).map_err(|_| (None, UNKNOWN))?;
+        let (number, unit) = identify(self.server, self.session, arguments).map_err(|_| (None, UNKNOWN))?;
         self.check(unit, &Request::new(number, arguments)).map(|()| number).map_err(|failure| (Some(number), failure))
     }
 
@@ -476,7 +465,7 @@ impl ScriptHost<'_> {
         })?;
         let (is_stale, is_read_only) = (self.server.is_stale(), self.server.is_read_only(self.session));
         let Some(running) = &mut self.server.scripts.running else { return Err(NOT_BUSY) };
-        if running.is_read_only && (unit.flags & (WRITE | MAY_REPLICATE) != 0 || unit.name == "pfcount") {
+        if running.is_read_only && unit.flags & (WRITE | MAY_REPLICATE) != 0 {
             return Err(Failure::fixed("ERR Write commands are not allowed from read-only scripts."));
         }
         if running.is_dropped {
@@ -501,6 +490,15 @@ impl ScriptHost<'_> {
             running.has_written = true;
         }
         Ok(())
+    }
+
+    /// Replaces the reply to the script by an error, and counts the error.
+    fn refuse(&mut self, reply: &mut Vec<u8>, failure: &Failure) {
+        let text = failure.text();
+        reply.clear();
+        Writer::new(reply, self.session.protocol).error(&text);
+        self.server.statistics.errors += 1;
+        self.server.records.usage.error(&text);
     }
 
     /// Inserts long strings, which replies to clients read later, into a reply to the script.
@@ -543,10 +541,7 @@ impl Host for ScriptHost<'_> {
         let number = match self.admit(arguments) {
             Ok(number) => number,
             Err((number, failure)) => {
-                let text = failure.text();
-                Writer::new(reply, self.session.protocol).error(&text);
-                self.server.statistics.errors += 1;
-                self.server.records.usage.error(&text);
+                self.refuse(reply, &failure);
                 return number.into_iter().for_each(|number| self.server.records.usage.rejected(number));
             }
         };
@@ -561,8 +556,14 @@ impl Host for ScriptHost<'_> {
         if let Err(failure) = blocking::refuse(&mut context) {
             context.reply.error(&failure.text());
         }
-        if !self.session.later.is_empty() && self.read_later(reply).is_err() {
-            ended = Ended::EngineFailed;
+        if !self.session.later.is_empty() {
+            let bytes = self.session.later.iter().map(|(_, string)| string.left()).fold(reply.len() as u64, u64::saturating_add);
+            if bytes > MEMORY_MAX as u64 {
+                self.session.later.clear();
+                self.refuse(reply, &TOO_LARGE);
+            } else if self.read_later(reply).is_err() {
+                ended = Ended::EngineFailed;
+            }
         }
         if ended == Ended::EngineFailed {
             self.server.scripts.drop_running();
@@ -570,7 +571,7 @@ impl Host for ScriptHost<'_> {
     }
 
     fn may_call(&mut self, arguments: &[&[u8]]) -> Option<bool> {
-        let (number, _) = identify(self.server, arguments).ok()?;
+        let (number, _) = identify(self.server, self.session, arguments).ok()?;
         Some(self.server.users.check(self.session.user, &Request::new(number, arguments)).is_ok())
     }
 

@@ -124,6 +124,8 @@ pub struct Server {
     pub keeps_expired: bool,
     /// Writing requests wait, as the engine could take more writes only after a flush.
     pub is_short_of_room: bool,
+    /// Requests that may add data wait, as keys are evicted too slowly.
+    pub is_behind_evicting: bool,
     /// Users and their permissions.
     pub users: Users,
     /// Setup of TLS connections; `None`: there is no TLS.
@@ -211,11 +213,6 @@ impl Server {
     /// Whether clients on other machines are turned away.
     pub fn turns_away(&self) -> bool {
         self.is_open() && self.configuration.is_protected
-    }
-
-    /// Finds a command by the name that clients use.
-    pub fn command(&self, name: &[u8]) -> Option<&'static Command> {
-        self.configuration.renames.find(name).map(|(_, command)| command)
     }
 
     /// The class of a client, and its limit for unread output.

@@ -2,14 +2,15 @@
 
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
+use super::keys::database;
 use super::steps::{self, Steps};
-use super::table::{ADMIN, ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, STALE, WRITE};
+use super::table::{ADMIN, ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, STALE, WRITE, find_numbered};
 use super::units::Unit;
 use super::{
-    Alone, Context, Failure, Group, Late, Outcome, Scripts, Server, clients, effects, events, evicting, replication, slowlog, strings,
-    tracking, units, unknown_subcommand, wrong_arity,
+    Alone, Command, Context, Failure, Group, Late, Outcome, Scripts, Server, clients, effects, events, evicting, replication, slowlog,
+    strings, tracking, units, unknown_subcommand, wrong_arity,
 };
-use crate::keyspace::{self, Keyspace, StringReader, Upload};
+use crate::keyspace::{self, Keyspace, Passed, StringReader, Upload};
 use crate::persist::LongDump;
 use crate::resp::{Protocol, Writer};
 
@@ -35,6 +36,8 @@ pub(super) enum Replies {
 pub(super) struct Queued {
     /// The number of the command or subcommand in [`units`].
     pub number: usize,
+    /// Flags of the request when it was queued.
+    pub flags: u32,
     pub arguments: Vec<Vec<u8>>,
 }
 
@@ -50,9 +53,9 @@ pub(super) struct Multi {
 
 impl Multi {
     /// Appends a command.
-    fn queue(&mut self, number: usize, arguments: &[&[u8]]) {
+    fn queue(&mut self, (number, flags): (usize, u32), arguments: &[&[u8]]) {
         self.bytes += arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
-        self.commands.push(Queued { number, arguments: blocking::kept(arguments) });
+        self.commands.push(Queued { number, flags, arguments: blocking::kept(arguments) });
     }
 }
 
@@ -101,8 +104,9 @@ pub struct Session {
     pub repeats_log: bool,
     /// Whether the client is a replica: it gets the stream, and no replies.
     pub is_replica: bool,
-    /// Offset of the replication stream behind the client's last effects.
-    pub(super) written: u64,
+    /// Position in a replication stream behind the client's last request, and so behind all its effects: the stream's number
+    /// ([`Keyspace::stream_number`]) and the offset.
+    pub(super) written: (u64, u64),
     /// Readers that effects are kept from: bits of `redis.set_repl`.
     pub(super) kept_from: u8,
     /// The wait that the command that has just run asks for.
@@ -198,10 +202,10 @@ impl Session {
         unit.command.name == "exec" && multi.commands.iter().any(queued)
     }
 
-    /// Whether a command, or a command of the transaction that it ends, has a property.
-    fn has(&self, unit: &Unit, property: fn(&Unit) -> bool) -> bool {
-        let has = |queued: &Queued| property(units::get(queued.number));
-        property(unit) || unit.command.name == "exec" && self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(has))
+    /// Whether a request with these flags, or a command of the transaction that it ends, has a property.
+    pub(super) fn has(&self, (unit, flags): (&Unit, u32), property: fn(u32) -> bool) -> bool {
+        let has = |queued: &Queued| property(queued.flags);
+        property(flags) || unit.command.name == "exec" && self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(has))
     }
 
     /// Whether a transaction is open.
@@ -233,7 +237,7 @@ impl Session {
         let is_noted = server.append.exists() || server.feed.is_on();
         let is_shown = server.hub.has_monitors() || is_noted && length as u64 <= steps::AT_ONCE;
         let name = arguments.first().filter(|_| self.is_authenticated && self.multi.is_none() && !is_shown);
-        let found = name.and_then(|name| server.configuration.renames.find(name));
+        let found = name.and_then(|name| named(server, self, name));
         found.is_some_and(|(_, command)| strings::takes_value(command, arguments.len(), length))
     }
 
@@ -245,11 +249,6 @@ impl Session {
     /// Ends the effect of `CLIENT CACHING` after the reply to a request or transaction.
     pub(super) fn end_caching(&mut self) {
         self.caching &= self.is_in_transaction() || self.is_waiting() || self.is_in_steps();
-    }
-
-    /// Whether an open transaction would write.
-    fn has_queued_writes(&self) -> bool {
-        self.multi.as_ref().is_some_and(|multi| multi.commands.iter().any(|queued| units::get(queued.number).flags & WRITE != 0))
     }
 
     /// Makes `EXEC` of an open transaction fail.
@@ -274,9 +273,16 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
     Failure::new([b"ERR unknown command '", &name[..], b"', with args beginning with: ", &repeated[..]].concat())
 }
 
+/// Finds a command by the name that a request has, with its number among all units.
+fn named(server: &Server, session: &Session, name: &[u8]) -> Option<(usize, &'static Command)> {
+    // A primary sends commands' own names; one that is a Redis sends the names that its clients use, which may be those of clients here.
+    let own = if session.is_primary { find_numbered(name) } else { None };
+    own.or_else(|| server.configuration.renames.find(name))
+}
+
 /// Finds the command or subcommand that a request names.
-pub(super) fn identify(server: &Server, arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
-    let found = arguments.first().and_then(|name| server.configuration.renames.find(name));
+pub(super) fn identify(server: &Server, session: &Session, arguments: &[&[u8]]) -> Result<(usize, &'static Unit), Failure> {
+    let found = arguments.first().and_then(|name| named(server, session, name));
     let (number, command) = found.ok_or_else(|| unknown_command(arguments))?;
     if arguments.get(1).is_some_and(|word| !command.knows(word)) {
         return Err(unknown_subcommand(arguments));
@@ -292,7 +298,7 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
         return Err(wrong_arity(unit.name.as_bytes()));
     }
     if session.is_primary {
-        return check_primary(unit);
+        return check_primary(unit, request.arguments);
     }
     if !session.is_authenticated && !unit.command.has(NO_AUTH) && !server.users.is_open() {
         return Err(Failure::fixed("NOAUTH Authentication required."));
@@ -302,22 +308,22 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     }
     server.allow(keyspace, session, request).map_err(|refused| refused.failure(unit))?;
     evicting::check(keyspace, server, session, request)?;
-    if unit.flags & WRITE != 0 || unit.name == "exec" && session.has_queued_writes() {
+    if session.has((unit, unit.flags), |flags| flags & WRITE != 0) {
         check_writes(server)?;
     }
     if session.is_replica && unit.flags & (READ | WRITE | MAY_REPLICATE) != 0 {
         return Err(Failure::fixed("ERR Replica can't interact with the keyspace"));
     }
     if server.is_replica() {
-        let writes = server.scripts.may_write(unit, request.arguments);
-        server.check_replica(session, writes.unwrap_or_else(|| session.has(unit, |unit| unit.flags & WRITE != 0)))?;
+        let flags = server.scripts.flags_of(unit, request.arguments);
+        server.check_replica(session, session.has((unit, flags), |flags| flags & WRITE != 0))?;
     }
     if session.gets_only_messages() && !WITH_MESSAGES.contains(&unit.name.as_str()) {
         return Err(not_with_messages(unit));
     }
     if server.is_replica() {
-        let serves = server.scripts.takes_stale(unit, request.arguments);
-        server.check_stale(serves.unwrap_or_else(|| !session.has(unit, |unit| unit.flags & STALE == 0)))?;
+        let flags = server.scripts.flags_of(unit, request.arguments);
+        server.check_stale(!session.has((unit, flags), |flags| flags & STALE == 0))?;
     }
     if unit.flags & ALLOW_BUSY == 0 && server.scripts.is_busy() {
         return Err(server.scripts.busy());
@@ -325,8 +331,12 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     Ok(())
 }
 
-/// Checks a request of the primary, which may do everything that belongs into a stream of changes.
-fn check_primary(unit: &Unit) -> Outcome {
+/// Checks a request of the primary, which may do everything that belongs into a stream of changes. A transaction must not begin to run
+/// that selects a database which is not here: its other commands would change the wrong one.
+fn check_primary(unit: &Unit, arguments: &[&[u8]]) -> Outcome {
+    if unit.command.name == "select" {
+        database(arguments[1])?;
+    }
     let is_for_admins = unit.command.is_for_admins() || unit.flags & ADMIN != 0 && unit.flags & WRITE == 0;
     let is_foreign = is_for_admins && unit.command.name != "replconf";
     if is_foreign { Err(Failure::fixed("ERR this command is none of a replication stream")) } else { Ok(()) }
@@ -339,10 +349,16 @@ pub(super) fn check_writes(server: &Server) -> Result<(), Failure> {
     server.check_replicas()
 }
 
+/// A request that is not run: the number of its command, if that is known, and its words.
+type Rejected<'a> = (Option<usize>, &'a [&'a [u8]]);
+
 /// Replies with an error to a request that is not run.
-fn reject(server: &mut Server, session: &mut Session, number: Option<usize>, failure: &Failure, out: &mut Vec<u8>) -> Ended {
+fn reject(server: &mut Server, session: &mut Session, (number, words): Rejected<'_>, failure: &Failure, out: &mut Vec<u8>) -> Ended {
     session.refuse_transaction();
     let text = failure.text();
+    if session.is_primary {
+        server.upstream.note_failure(words.first().copied().unwrap_or_default(), &text);
+    }
     Writer::new(out, session.protocol).error(&text);
     server.statistics.errors += 1;
     server.records.usage.error(&text);
@@ -380,19 +396,19 @@ pub fn execute_in(
     let start = out.len();
     server.statistics.commands += 1;
     let mut confirms = false;
-    let identified = identify(server, arguments);
-    let name = identified.as_ref().map_or("", |(_, unit)| unit.command.name);
+    let identified = identify(server, session, arguments);
+    let (number, name) = identified.as_ref().map_or((None, ""), |(number, unit)| (Some(*number), unit.command.name));
     let ended = match identified {
-        Err(failure) => reject(server, session, None, &failure, out),
+        Err(failure) => reject(server, session, (None, arguments), &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
             Err(failure) if unit.command.name == "exec" => {
                 session.multi = None;
                 keyspace.unwatch(session.id);
                 let why = failure.text();
                 let text = [b"EXECABORT Transaction discarded because of: ", why.strip_prefix(b"ERR ").unwrap_or(&why)].concat();
-                reject(server, session, Some(number), &Failure::new(text), out)
+                reject(server, session, (Some(number), arguments), &Failure::new(text), out)
             }
-            Err(failure) => reject(server, session, Some(number), &failure, out),
+            Err(failure) => reject(server, session, (Some(number), arguments), &failure, out),
             Ok(())
                 if has_uncommitted(keyspace, server) && late.commits_first() && session.begins_anew(&server.scripts, unit, arguments) =>
             {
@@ -404,7 +420,7 @@ pub fn execute_in(
                 session.last_subcommand = unit.command.subcommand(arguments);
                 match &mut session.multi {
                     Some(multi) if !unit.command.has(IMMEDIATE) => {
-                        multi.queue(number, arguments);
+                        multi.queue((number, server.scripts.flags_of(unit, arguments)), arguments);
                         Writer::new(out, session.protocol).simple("QUEUED");
                         Ended::Open
                     }
@@ -417,8 +433,8 @@ pub fn execute_in(
             }
         },
     };
-    if session.asks.is_some() {
-        begin_to_wait(keyspace, session);
+    if let Some(number) = number.filter(|_| session.asks.is_some()) {
+        begin_to_wait(keyspace, session, number);
     }
     // As in Redis, other subcommands of `CLIENT` do not end the effect either.
     if session.caching && name != "client" {
@@ -438,12 +454,12 @@ pub fn execute_in(
 }
 
 /// Makes a client wait, except a primary: nothing that one sends waits.
-fn begin_to_wait(keyspace: &mut Keyspace, session: &mut Session) {
+fn begin_to_wait(keyspace: &mut Keyspace, session: &mut Session, number: usize) {
     if session.is_primary {
         session.asks = None;
     } else {
         let is_silent = session.replies != Replies::On;
-        blocking::begin(keyspace, session, is_silent);
+        blocking::begin(keyspace, session, number, is_silent);
     }
 }
 
@@ -466,7 +482,9 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if notifies {
         context.keyspace.note_changes();
     }
-    context.keyspace.treat_passed(context.server.passed(context.session, unit, context.keyspace.now()));
+    let passed = context.server.passed(context.session, unit, context.keyspace.now());
+    context.keyspace.treat_passed(passed);
+    context.keyspace.note_own_deadlines(passed == Passed::Removed && context.server.is_replica());
     let mut result = (unit.command.run)(context, arguments);
     if matches!(result, Err(Failure::InSteps)) {
         result = steps::begun(context, number, arguments, start);
@@ -485,7 +503,8 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
         // While a script runs, no request ends in the log, also none of another client: the writes belong to the request of the script.
         if !context.session.is_in_exec && !context.server.scripts.is_running() {
             context.server.feed.end_request();
-            context.session.written = replication::offset(context.keyspace) + context.server.feed.unfed();
+            let end = replication::offset(context.keyspace) + context.server.feed.unfed();
+            context.session.written = (context.keyspace.stream_number(), end);
         }
     }
     if context.server.tracking.is_on() {
@@ -506,7 +525,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if let Err(failure) = result {
         context.reply.truncate(start);
         context.session.later.retain(|(place, _)| *place < start);
-        refused(context, &failure);
+        fail(context, unit, &failure);
         if failure.is_engine() {
             ended = Ended::EngineFailed;
         }
@@ -517,6 +536,14 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
         note(context, number, arguments, (begun, others), failed);
     }
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
+}
+
+/// Replies with the error of a command that has run. A failure inside a script is the script's; what the engine refuses is sent again.
+fn fail(context: &mut Context, unit: &Unit, failure: &Failure) {
+    refused(context, failure);
+    if context.session.is_primary && !context.session.is_script && !failure.is_engine() {
+        context.server.upstream.note_failure(unit.name.as_bytes(), &failure.text());
+    }
 }
 
 /// Replies with an error, and counts it.
@@ -544,9 +571,12 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
-    // Commands inside `EXEC` are logged one by one, and commands inside a script together with it.
-    if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" && !context.session.is_script {
-        let client = server.clients.get(&context.session.id).map(|client| client.address.clone()).unwrap_or_default();
+    // Commands inside `EXEC` are logged one by one, and commands inside a script as well as the script.
+    if u64::try_from(least).is_ok_and(|least| micros >= least) && unit.name != "exec" {
+        // A script has no address, which Redis shows like this.
+        let known = server.clients.get(&context.session.id).filter(|_| !context.session.is_script);
+        let no_client = if context.session.is_script { "?:0" } else { "" };
+        let client = known.map_or(no_client, |client| &client.address).to_owned();
         let (kept, most) = (slowlog::kept(&unit.name, arguments), server.configuration.slowlog_max_len);
         server.records.slowlog.add((now / 1000, micros), kept, (client, context.session.name.clone()), most);
     }

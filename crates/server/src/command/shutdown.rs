@@ -2,7 +2,6 @@
 
 use super::arguments::is;
 use super::blocking::{Wait, kept};
-use super::clients::Pause;
 use super::table::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NOSCRIPT, STALE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, replication};
 use crate::log::Level;
@@ -25,7 +24,7 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if has("abort") {
         context.server.ends_at.take().ok_or(Failure::fixed("ERR No shutdown in progress."))?;
         context.server.is_ending = false;
-        context.server.pause = Pause::default();
+        context.server.pause.hold_until_end(0);
         context.reply.ok();
         return Ok(());
     }

@@ -459,3 +459,35 @@ fn extreme_numbers_break_nothing() {
         }
     }
 }
+
+/// A request among the arguments names its command as clients do.
+#[test]
+fn requests_among_arguments_have_the_names_of_clients() {
+    let mut talk = Talk::new();
+    for (old, new) in [(&b"MSET"[..], &b"put"[..]), (b"GEORADIUS", b""), (b"GEORADIUSBYMEMBER", b"GEORADIUS")] {
+        talk.server.configuration.renames.rename(old, new).unwrap();
+    }
+    let mut session = talk.client(1);
+    for (line, reply) in [
+        ("COMMAND GETKEYS put a 1 b 2", "*2|$1|a|$1|b|"),
+        ("COMMAND GETKEYS MSET a 1", "-ERR Invalid command specified|"),
+        ("COMMAND GETKEYS GEORADIUS g m 1 km STORE d", "*2|$1|g|$1|d|"),
+        ("ACL DRYRUN default put a 1", "+OK|"),
+        ("ACL DRYRUN default MSET a 1", "-ERR Command 'MSET' not found|"),
+        // What a user may do is decided by the keys of the request.
+        ("ACL SETUSER alice on nopass +@all ~g", "+OK|"),
+        ("AUTH alice x", "+OK|"),
+        ("GEORADIUS g m 1 km STORE d", "-NOPERM this user has no permissions to access one of the keys used as arguments|"),
+    ] {
+        assert_eq!(talk.say(&mut session, line), reply, "{line}");
+    }
+}
+
+/// Long strings are not read for a script whose memory cannot hold them.
+#[test]
+fn long_replies_to_scripts_are_refused_unread() {
+    script(&[
+        ("SETRANGE big 314572800 x", ":314572801|"),
+        ("EVAL return{pcall(redis.call,'mget','big','big')} 0", "*2|$-1|$54|ERR the reply of the command is too large for a script|"),
+    ]);
+}

@@ -6,14 +6,14 @@
 //! as with the pool of candidates of Redis.
 //!
 //! Uses of keys are known of entries in memory (`hot`). A key whose entry is not there counts as used before all others. Keys that the
-//! present turn has written stay: their uses are known only after its commit.
+//! present turn has written stay, unless the earliest deadline decides: their uses are known only after its commit.
 
 use super::Keyspace;
 use super::changes::Change;
 use super::entry::Head;
 use super::error::Result;
 use super::fields::cut;
-use super::hot::{Counting, Use};
+use super::hot::{Counting, Purpose, Use};
 use super::layout::{self, Room};
 use super::turn::Direction;
 use std::ops::ControlFlow;
@@ -77,6 +77,11 @@ impl Policy {
         Self::ALL.map(|(_, name)| name).join(", ")
     }
 
+    /// Whether the policy goes by uses.
+    pub fn is_by_use(self) -> bool {
+        matches!(self.rank(), Some(Rank::Idle | Rank::Frequency))
+    }
+
     /// Whether the policy goes by the frequency of uses.
     pub fn is_by_frequency(self) -> bool {
         self.rank() == Some(Rank::Frequency)
@@ -93,7 +98,7 @@ impl Policy {
 /// A key that may be evicted.
 #[derive(Debug)]
 struct Victim {
-    /// The larger, the sooner the key is evicted.
+    /// The larger, the sooner the key is evicted. Under [`Rank::Deadline`], `u64::MAX` minus the deadline.
     weight: u64,
     /// Engine key of its entry.
     place: Vec<u8>,
@@ -135,9 +140,13 @@ impl Keyspace {
 
     /// Evicts some keys, unless all data take no more than `limit` bytes; returns the number of evicted keys. One of so many keys that are
     /// looked at is chosen (`samples`). The work is limited: 0 does not mean that there is no other key.
+    ///
+    /// # Errors
+    /// Errors of the engine. Each key is evicted as a whole or stays, so the turn may go on. A later call passes over a key that cannot be
+    /// read.
     pub fn evict(&mut self, policy: Policy, samples: usize, limit: u64) -> Result<u64> {
         let mut evicted = 0;
-        self.counts_use = false;
+        self.purpose = Purpose::Removal;
         if self.hand.victims.is_empty() || self.hand.policy != policy {
             self.choose(policy, samples)?;
         }
@@ -170,17 +179,17 @@ impl Keyspace {
         let turn = &self.turn;
         for bounds in [rest, begin] {
             walked = turn.walk_some(Room::Keys, &bounds, Direction::Forward, PATIENCE, &mut |found, value| {
-                let place = match layout::split_expiry_key(found).filter(|_| is_volatile) {
-                    Some((_, place, key)) => layout::entry_key(self.seed, place, key),
-                    None => found.to_vec(),
+                let (place, deadline) = match layout::split_expiry_key(found).filter(|_| is_volatile) {
+                    Some((deadline, place, key)) => (layout::entry_key(self.seed, place, key), deadline),
+                    None => (found.to_vec(), 0),
                 };
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let weight = match rank {
                     Rank::Idle | Rank::Frequency => self.weight(rank, &place),
                     Rank::Random => random >> 1,
-                    Rank::Deadline => u64::MAX - looks as u64,
+                    Rank::Deadline => u64::MAX - deadline,
                 };
-                if !turn.is_written(&place) {
+                if rank == Rank::Deadline || !turn.is_written(&place) {
                     seen.push(Victim { weight, place });
                 }
                 looks += 1;
@@ -196,7 +205,9 @@ impl Keyspace {
             }
         }
         self.turn.fill_cache(fills);
-        self.hand.next = walked?.or(last).unwrap_or_default();
+        // After a failure the hand begins anew, rather than to meet the same place at once.
+        let stopped = walked.inspect_err(|_| self.hand.next.clear())?;
+        self.hand.next = stopped.or(last).unwrap_or_default();
         seen.sort_by_key(|victim| victim.weight);
         let kept = seen.len().div_ceil(samples);
         seen.drain(..seen.len() - kept);
@@ -215,16 +226,19 @@ impl Keyspace {
         }
     }
 
-    /// Evicts a victim, unless it was used, written or removed since it was chosen.
+    /// Evicts a victim, unless it was removed since it was chosen, or used or written, or got another deadline where that decides.
     fn evict_one(&mut self, policy: Policy, victim: &Victim) -> Result<bool> {
-        let by_use = policy.rank().filter(|rank| matches!(rank, Rank::Idle | Rank::Frequency));
-        if by_use.is_some_and(|rank| self.weight(rank, &victim.place) < victim.weight) || self.turn.is_written(&victim.place) {
+        let by_deadline = policy.rank() == Some(Rank::Deadline);
+        let by_use = policy.rank().filter(|_| policy.is_by_use());
+        let is_used = by_use.is_some_and(|rank| self.weight(rank, &victim.place) < victim.weight);
+        if is_used || !by_deadline && self.turn.is_written(&victim.place) {
             return Ok(false);
         }
         let Some((place, key)) = layout::split_place(&victim.place) else { return Ok(false) };
         let db = self.counters.places.database(place);
         self.look_up(db, key)?;
-        let is_free = |head: &Head| matches!(policy, Policy::All(_)) || head.deadline.is_some();
+        let is_due = |head: &Head| !by_deadline || head.next_deadline() == Some(u64::MAX - victim.weight);
+        let is_free = |head: &Head| matches!(policy, Policy::All(_)) || head.deadline.is_some() && is_due(head);
         let Some(head) = self.known.head.filter(is_free) else { return Ok(false) };
         self.delete_elements(&head);
         self.forget(db, key, &head, Change::Evicted);

@@ -9,8 +9,9 @@
 //!
 //! **Admission.** While there is free space, every entry that is read or written is admitted. After that, an entry is admitted at its
 //! second miss: the first miss leaves a mark that others overwrite in time, like the doorkeeper of TinyLFU (Einziger, Friedman and Manes,
-//! ACM Transactions on Storage 2017), so reading everything once displaces nothing. Of strings larger than a block only type and deadline
-//! are cached: they fill blocks of their own, which the engine's cache holds as well.
+//! ACM Transactions on Storage 2017), so reading everything once displaces nothing. Where keys are evicted by their uses, a write leaves
+//! such a mark, too: a key is admitted at its first use after the write. Of strings larger than a block only type and deadline are cached:
+//! they fill blocks of their own, which the engine's cache holds as well.
 //!
 //! **The index** is a table of open addressing for each of several shards, which the first bits of a hash choose. Each grows by itself, so
 //! memory follows the number of entries, and no growth takes long.
@@ -108,6 +109,17 @@ pub struct HotCounts {
 
 /// Location of an entry in the index: the shard, and the slot in it.
 type Spot = (usize, usize);
+
+/// Purpose of a lookup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A command uses the key.
+    Use,
+    /// A look at the key, which is no use of it.
+    Look,
+    /// The removal of the key: its entry is not admitted.
+    Removal,
+}
 
 /// The part of an entry that is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,9 +238,8 @@ impl Hot {
         found.is_some()
     }
 
-    /// Copies the cached value of a key, or its start, to `out`; `None`, and `out` unchanged: it is not cached. `counts_use`: the key is
-    /// used.
-    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>, counts_use: bool) -> Option<Part> {
+    /// Copies the cached value of a key, or its start, to `out`; `None`, and `out` unchanged: it is not cached.
+    pub fn get(&mut self, key: &[u8], out: &mut Vec<u8>, purpose: Purpose) -> Option<Part> {
         let mut clock = self.clock;
         if self.len > 0
             && let Some((_, unit)) = self.find(key)
@@ -239,7 +250,7 @@ impl Hot {
             let (part, value) = part(value);
             out.clear();
             out.extend_from_slice(value);
-            let used = if counts_use { entry.used.again(&mut clock) } else { entry.used };
+            let used = if purpose == Purpose::Use { entry.used.again(&mut clock) } else { entry.used };
             if entry.state != WAS_READ || entry.used != used {
                 write(at, Entry { state: WAS_READ, used, ..entry });
             }
@@ -273,23 +284,22 @@ impl Hot {
     }
 
     /// Notes a miss: the entry is cached if there is free space, or else from its second miss on.
-    pub fn missed(&mut self, key: &[u8], value: &[u8], counts_use: bool) {
-        let Some((mark, other)) = layout::marks(key) else { return };
-        let used = if counts_use { Use::NEVER.again(&mut self.clock) } else { Use::NEVER };
-        let mut room = [0; STUB_MOST];
-        let value = kept(key, value, &mut room);
-        if self.has_room() {
-            return self.insert((mark, used), key, value);
+    pub fn missed(&mut self, key: &[u8], value: &[u8], purpose: Purpose) {
+        let Some(marks) = layout::marks(key).filter(|_| purpose != Purpose::Removal) else { return };
+        if self.has_room() || self.mark(marks) {
+            let used = if purpose == Purpose::Use { Use::NEVER.again(&mut self.clock) } else { Use::NEVER };
+            let mut room = [0; STUB_MOST];
+            self.insert((marks.0, used), key, kept(key, value, &mut room));
         }
+    }
+
+    /// Marks a key as missed; returns whether it was marked already.
+    fn mark(&mut self, (mark, other): (u32, u32)) -> bool {
         if self.missed.is_empty() {
             self.missed = vec![0; self.shard_most << self.bits];
         }
         let home = ((u64::from(mark) * self.missed.len() as u64) >> 32) as usize;
-        match self.missed.get_mut(home) {
-            Some(before) if *before == other => self.insert((mark, used), key, value),
-            Some(before) => *before = other,
-            None => {}
-        }
+        self.missed.get_mut(home).is_some_and(|before| std::mem::replace(before, other) == other)
     }
 
     /// Whether a new entry displaces none.
@@ -314,12 +324,13 @@ impl Hot {
         let mut room = [0; STUB_MOST];
         let value = value.map(|value| kept(key, value, &mut room));
         let Some((spot, unit)) = self.find(key) else {
-            if self.has_room()
-                && let Some(value) = value
-                && let Some((mark, _)) = layout::marks(key)
-            {
-                let used = Use::NEVER.again(&mut self.clock);
-                self.insert((mark, used), key, value);
+            match value.zip(layout::marks(key)) {
+                Some((value, (mark, _))) if self.has_room() => {
+                    let used = Use::NEVER.again(&mut self.clock);
+                    self.insert((mark, used), key, value);
+                }
+                Some((_, marks)) if self.clock.counting.counts_writes => _ = self.mark(marks),
+                _ => {}
             }
             return;
         };
@@ -529,7 +540,7 @@ mod tests {
 
     fn get(hot: &mut Hot, key: &[u8]) -> Option<Vec<u8>> {
         let mut out = b"before".to_vec();
-        let found = hot.get(key, &mut out, true);
+        let found = hot.get(key, &mut out, Purpose::Use);
         assert!(found.is_some() || out == b"before");
         found.map(|_| out)
     }
@@ -538,7 +549,7 @@ mod tests {
     fn keep(hot: &mut Hot, key: &[u8], value: &[u8]) {
         (0..2).for_each(|_| {
             if hot.find(key).is_none() {
-                hot.missed(key, value, true);
+                hot.missed(key, value, Purpose::Use);
             }
         });
     }
@@ -548,15 +559,39 @@ mod tests {
         let mut hot = Hot::new(1 << 20);
         let mut n = 1_000_000;
         while hot.has_room() {
-            hot.missed(&key(n), &[0; 300], true);
+            hot.missed(&key(n), &[0; 300], Purpose::Use);
             n += 1;
         }
-        hot.missed(&key(1), b"one", true);
+        hot.missed(&key(1), b"one", Purpose::Use);
         assert_eq!(get(&mut hot, &key(1)), None);
         hot.wrote(&key(1), Some(b"one"));
         assert_eq!(get(&mut hot, &key(1)), None);
-        hot.missed(&key(1), b"one", true);
+        hot.missed(&key(1), b"one", Purpose::Use);
         assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
+        hot.check();
+    }
+
+    /// Where writes count, a key is admitted at its first use after its write, and not by writes alone or for its removal.
+    #[test]
+    fn a_written_key_is_kept_from_its_first_use_on_where_writes_count() {
+        let mut hot = Hot::new(1 << 20);
+        let mut n = 1_000_000;
+        while hot.has_room() {
+            hot.wrote(&key(n), Some(&[0; 300]));
+            n += 1;
+        }
+        for (name, counts_writes, expected) in [(1, false, None), (2, true, Some(&b"new"[..]))] {
+            hot.clock.counting.counts_writes = counts_writes;
+            (0..3).for_each(|_| hot.wrote(&key(name), Some(b"new")));
+            assert_eq!(get(&mut hot, &key(name)), None);
+            hot.missed(&key(name), b"new", Purpose::Removal);
+            assert_eq!(get(&mut hot, &key(name)), None);
+            hot.missed(&key(name), b"new", Purpose::Use);
+            assert_eq!((get(&mut hot, &key(name)).as_deref(), hot.use_of(&key(name)) == Use::NEVER), (expected, expected.is_none()));
+        }
+        hot.wrote(&key(3), None);
+        hot.missed(&key(3), b"new", Purpose::Use);
+        assert_eq!(get(&mut hot, &key(3)), None);
         hot.check();
     }
 
@@ -564,7 +599,7 @@ mod tests {
     fn what_comes_first_is_kept() {
         let mut hot = Hot::new(1 << 20);
         assert_eq!((get(&mut hot, &key(1)), hot.used()), (None, 0));
-        hot.missed(&key(1), b"one", true);
+        hot.missed(&key(1), b"one", Purpose::Use);
         assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
         assert_eq!((hot.counts, hot.len()), (HotCounts { hits: 1, misses: 1 }, 1));
         // The same name in another database is another key.
@@ -608,17 +643,18 @@ mod tests {
         let idle = |hot: &Hot, n| hot.use_of(&key(n)).idle_ms(&hot.clock);
         hot.clock.set(90_000);
         let (mut out, first) = (Vec::new(), hot.use_of(&key(1)));
-        assert_eq!((hot.get(&key(1), &mut out, false), hot.use_of(&key(1)), idle(&hot, 1)), (Some(Part::Whole), first, Some(40_000)));
+        let looked = hot.get(&key(1), &mut out, Purpose::Look);
+        assert_eq!((looked, hot.use_of(&key(1)), idle(&hot, 1)), (Some(Part::Whole), first, Some(40_000)));
         hot.wrote(&key(1), Some(&[7; 300]));
         assert_eq!((hot.use_of(&key(1)), idle(&hot, 2)), (first, None));
         hot.use_entry(&key(1));
         assert_eq!(idle(&hot, 1), Some(0));
         hot.clock.set(99_000);
         (2..5_000).for_each(|n| {
-            let _ = hot.get(&key(1), &mut out, false);
+            let _ = hot.get(&key(1), &mut out, Purpose::Look);
             for _ in 0..2 {
                 if hot.find(&key(n)).is_none() {
-                    hot.missed(&key(n), &[1; 200], n % 2 == 0);
+                    hot.missed(&key(n), &[1; 200], if n % 2 == 0 { Purpose::Use } else { Purpose::Look });
                 }
             }
         });
@@ -626,7 +662,7 @@ mod tests {
         let long = layout::entry_key(7, layout::Places::START.of(0), b"long");
         let value = [&b"\0"[..], &[7; 5000]].concat();
         keep(&mut hot, &long, &value);
-        assert_eq!((hot.get(&long, &mut out, true), out.as_slice()), (Some(Part::Start(5000)), &b"\0"[..]));
+        assert_eq!((hot.get(&long, &mut out, Purpose::Use), out.as_slice()), (Some(Part::Start(5000)), &b"\0"[..]));
         hot.check();
     }
 
@@ -644,7 +680,7 @@ mod tests {
                         let stored: Option<&Vec<u8>> = map.get(&name);
                         match (get(&mut hot, &name), stored) {
                             (Some(value), stored) => assert_eq!(Some(&value), stored, "step {step}"),
-                            (None, Some(value)) => hot.missed(&name, value, true),
+                            (None, Some(value)) => hot.missed(&name, value, Purpose::Use),
                             (None, None) => {}
                         }
                     }
@@ -692,7 +728,7 @@ mod tests {
             if n % 2 == 0 {
                 hot.wrote(&key(n), Some(&value));
             } else {
-                hot.missed(&key(n), &value, true);
+                hot.missed(&key(n), &value, Purpose::Use);
             }
             let least = hot.len() as u64 * 80;
             assert!(hot.used() <= least * 2 + (SHARDS * FIRST_PLACES * size_of::<Place>() + SEGMENT) as u64, "{} for {n}", hot.used());
@@ -726,7 +762,7 @@ mod tests {
         assert_eq!(kept, 500);
         // An entry that is missed once displaces nothing.
         let before = hot.len();
-        (100_000..200_000).for_each(|n| hot.missed(&key(n), &value, true));
+        (100_000..200_000).for_each(|n| hot.missed(&key(n), &value, Purpose::Use));
         assert!(hot.len() <= before + 10, "{} after {before}", hot.len());
         hot.check();
     }

@@ -5,7 +5,7 @@ use super::cleaner;
 use super::delta;
 use super::entry::{Head, Kind, LONGEST_STRING};
 use super::error::{Error, Result};
-use super::hot::Part;
+use super::hot::{Part, Purpose};
 use super::layout::{self, Bounds, DATABASES, Room};
 use super::long::LONG;
 use super::turn::Direction;
@@ -82,7 +82,7 @@ impl Keyspace {
         layout::put_entry_key(&mut self.place, self.seed, self.counters.places.of(db), key);
         let was_used = self.known.command == self.command;
         if self.known.version == Some(self.turn.version()) && self.known.place == self.place {
-            if self.counts_use && !was_used {
+            if self.purpose == Purpose::Use && !was_used {
                 self.known.command = self.command;
                 self.turn.use_entry(&self.place);
             }
@@ -97,7 +97,7 @@ impl Keyspace {
             self.entry.clear();
             self.entry.shrink_to(KEPT);
         }
-        if let Some(part) = self.turn.get_entry(&self.place, &mut self.entry, true, self.counts_use)? {
+        if let Some(part) = self.turn.get_entry(&self.place, &mut self.entry, true, self.purpose)? {
             self.known.part = Some(part);
             let (mut head, string_at) = Head::decode(&self.entry)?;
             if let Part::Start(length) = part {
@@ -114,7 +114,7 @@ impl Keyspace {
     /// Reads the string of the known entry, if it was not needed so far.
     pub(super) fn complete(&mut self) -> Result<()> {
         if let Some(Part::Start(_)) = self.known.part {
-            let part = self.turn.get_entry(&self.known.place, &mut self.entry, false, false)?;
+            let part = self.turn.get_entry(&self.known.place, &mut self.entry, false, Purpose::Look)?;
             // The key was found a moment ago.
             part.ok_or(Error::Damaged("an entry that is known"))?;
             self.known.part = part;
@@ -302,6 +302,7 @@ impl Keyspace {
         if old == new {
             return;
         }
+        self.own.change(db, key, old, new);
         let place = self.counters.places.of(db);
         if let Some(old) = old {
             self.turn.delete(Room::Keys, layout::expiry_key(old, place, key));
@@ -405,7 +406,7 @@ impl Keyspace {
     /// Removes at most `most` keys and fields of hashes whose deadline has passed, and returns the number of deadlines dealt with. Fewer
     /// than `most`: no more are due.
     pub fn remove_expired(&mut self, most: usize) -> Result<usize> {
-        self.counts_use = false;
+        self.purpose = Purpose::Removal;
         // Most of the time nothing is due. A look reads everything before the first deadline in a table, which may be a huge value.
         let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.due.first) else { return Ok(0) };
         let bounds = self.due.cut_keys(self.generation().deadlines_within(self.due.first, before));
@@ -426,7 +427,7 @@ impl Keyspace {
     }
 
     /// Removes the key or the due fields, at most `most`, of a deadline that has passed; returns how many deadlines were dealt with.
-    fn remove_ended(&mut self, db: usize, key: &[u8], (deadline, place): (u64, &[u8]), most: usize) -> Result<usize> {
+    pub(super) fn remove_ended(&mut self, db: usize, key: &[u8], (deadline, place): (u64, &[u8]), most: usize) -> Result<usize> {
         self.look_up(db, key)?;
         let mut removed = 1;
         if let Some(head) = self.known.head.filter(|head| !self.has_ended(head) && self.has_due_fields(head)) {

@@ -7,15 +7,20 @@
 use super::backlog::{self, BACKLOG, Parts};
 use super::error::{Error, Result};
 use super::layout::{self, Room};
-use super::{DATABASES, Keyspace, STREAM_FORMAT};
+use super::{DATABASES, Keyspace};
 use crate::system;
 use sinterdb::internal::coding::Decoder;
 use std::fmt;
 
 /// Name of the setting.
 const STREAM: &[u8] = b"stream";
+/// Streams that are known from before the second one.
+const EARLIER: usize = 7;
 /// Byte for "no database" in the setting.
 const NO_DB: u8 = u8::MAX;
+/// Bits of the setting's byte of properties.
+const AMID: u8 = 1;
+const UNHEARD: u8 = 2;
 
 /// Identity of a replication stream: 40 letters and digits, in what we make 40 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,32 +80,38 @@ impl StreamPosition {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stream {
     position: Option<StreamPosition>,
+    /// Streams that the second one continues, and the offsets up to which they are the same; the latest one first.
+    earlier: [Option<(StreamId, u64)>; EARLIER],
     /// Division of the stored bytes.
     parts: Parts,
     /// Offset at which the last commit began.
     last: u64,
     /// The stream ends amid a string that is sent in pieces: readers have some of them under a reserved key.
     is_amid: bool,
+    /// This server has made the id, and has told no other server of it.
+    is_unheard: bool,
+    /// Number of streams that have begun or ended here since the start.
+    number: u64,
 }
 
 impl Stream {
     /// Whether the setting says the same of both.
     fn has_setting_of(&self, other: &Stream) -> bool {
         let at_offset = |position: StreamPosition| StreamPosition { offset: 0, ..position };
-        let rest = |stream: &Stream| Stream { position: stream.position.map(at_offset), last: 0, ..*stream };
+        let rest = |stream: &Stream| Stream { position: stream.position.map(at_offset), last: 0, number: 0, ..*stream };
         rest(self) == rest(other)
     }
 
-    /// `id | offset, 8 bytes | starts of the parts, 24 bytes | database or 255 | ends amid a string: 0 or 1`, and with a second id
-    /// `id | offset, 8 bytes`.
+    /// `id | offset, 8 bytes | starts of the parts, 24 bytes | database or 255 | properties`, and with a second id
+    /// `id | offset, 8 bytes`, followed by those before it in the same form.
     fn encode(&self) -> Option<Vec<u8>> {
         let position = self.position?;
         let mut out = position.id.0.to_vec();
         out.extend_from_slice(&position.offset.to_le_bytes());
         self.parts.encode(&mut out);
         out.push(position.db.and_then(|db| u8::try_from(db).ok()).unwrap_or(NO_DB));
-        out.push(u8::from(self.is_amid));
-        if let Some((id, offset)) = position.second {
+        out.push((u8::from(self.is_amid) * AMID) | (u8::from(self.is_unheard) * UNHEARD));
+        for (id, offset) in position.second.iter().chain(self.earlier.iter().flatten()) {
             out.extend_from_slice(&id.0);
             out.extend_from_slice(&offset.to_le_bytes());
         }
@@ -112,11 +123,17 @@ impl Stream {
         let id = StreamId::parse(from.bytes(40)?)?;
         let offset = from.u64()?;
         let parts = Parts::decode(from.bytes(24)?, offset)?;
-        let (db, amid) = (from.u8()?, from.u8()?);
-        let second = if from.is_empty() { None } else { Some((StreamId::parse(from.bytes(40)?)?, from.u64()?)) };
+        let (db, properties) = (from.u8()?, from.u8()?);
+        let mut next = || if from.is_empty() { Some(None) } else { Some(Some((StreamId::parse(from.bytes(40)?)?, from.u64()?))) };
+        let (second, mut earlier) = (next()?, [None; EARLIER]);
+        for known in &mut earlier {
+            *known = next()?;
+        }
         let db = (db != NO_DB).then_some(usize::from(db)).filter(|db| *db < DATABASES);
-        let is_valid = from.is_empty() && amid <= 1;
-        is_valid.then_some(Stream { position: Some(StreamPosition { id, offset, second, db }), parts, last: 0, is_amid: amid == 1 })
+        let (is_amid, is_unheard) = (properties & AMID != 0, properties & UNHEARD != 0);
+        let is_valid = from.is_empty() && properties & !(AMID | UNHEARD) == 0;
+        let position = StreamPosition { id, offset, second, db };
+        is_valid.then_some(Stream { position: Some(position), earlier, parts, is_amid, is_unheard, ..Stream::default() })
     }
 }
 
@@ -138,6 +155,22 @@ impl Keyspace {
         self.stream.position.as_ref()
     }
 
+    /// Number of the stream, among those since the start: offsets of streams with different numbers have nothing to do with each other. A
+    /// stream that goes on under another id keeps its number.
+    pub fn stream_number(&self) -> u64 {
+        self.stream.number
+    }
+
+    /// The offset up to which the stream of this id is the one here: one of the present id has no other bytes, an earlier one may.
+    pub fn same_until(&self, stream: &[u8]) -> Option<u64> {
+        let position = self.stream.position?;
+        let is = |id: &StreamId| id.as_bytes().eq_ignore_ascii_case(stream);
+        if is(&position.id) {
+            return Some(position.offset);
+        }
+        position.second.iter().chain(self.stream.earlier.iter().flatten()).find(|(id, _)| is(id)).map(|(_, end)| *end)
+    }
+
     /// Begins at a position, without stored bytes, in the turn's batch.
     ///
     /// # Errors
@@ -154,12 +187,9 @@ impl Keyspace {
             }
             self.turn.backlog_mut().find_families(&db);
         }
-        if self.committed_stream.position.is_none() {
-            // Programs that know nothing of streams would change data and not the position.
-            self.turn.put(Room::Keys, layout::setting_key(b"format"), STREAM_FORMAT.to_le_bytes());
-        }
         self.forget_backlog();
-        self.stream = Stream { position: Some(position), parts: Parts::from(position.offset), last: 0, is_amid: false };
+        let number = self.stream.number + 1;
+        self.stream = Stream { position: Some(position), parts: Parts::from(position.offset), number, ..Stream::default() };
         self.put_stream();
         Ok(())
     }
@@ -168,18 +198,46 @@ impl Keyspace {
     pub fn end_stream(&mut self) {
         if self.stream.position.is_some() {
             self.forget_backlog();
-            self.stream = Stream::default();
+            self.stream = Stream { number: self.stream.number + 1, ..Stream::default() };
             self.put_stream();
         }
     }
 
-    /// Goes on under another id, in the turn's batch: the old id becomes the second one, valid up to here, and stored bytes stay.
+    /// Goes on under another id, in the turn's batch: the old id becomes the second one, valid up to here, and stored bytes stay. Some ids
+    /// before it are kept for replicas that were away for several changes. An old id that no other server has heard of is forgotten
+    /// instead, and the second one stays.
     pub fn change_stream_id(&mut self, new: StreamId) {
-        if let Some(position) = &mut self.stream.position {
-            position.second = Some((position.id, position.offset));
-            position.id = new;
+        let Stream { position: Some(position), earlier, is_unheard, .. } = &mut self.stream else { return };
+        if !std::mem::take(is_unheard)
+            && let Some(before) = position.second.replace((position.id, position.offset))
+        {
+            earlier.rotate_right(1);
+            earlier[0] = Some(before);
+        }
+        position.id = new;
+        self.put_stream();
+    }
+
+    /// Notes, for the next batch, that this server has made the stream's id, of which no other server has heard yet.
+    pub fn hide_stream_id(&mut self) {
+        self.stream.is_unheard = self.stream.position.is_some();
+    }
+
+    /// Notes, in the turn's batch, that another server hears of the stream's id; false: another one has before.
+    pub fn tell_stream_id(&mut self) -> bool {
+        let is_first = std::mem::take(&mut self.stream.is_unheard);
+        if is_first {
             self.put_stream();
         }
+        is_first
+    }
+
+    /// The id and the offset by which a primary may know the stream: as in Redis the present id; or the second one, if nobody has heard of
+    /// the present id and nothing has come since.
+    pub fn stream_elsewhere(&self) -> Option<(StreamId, u64)> {
+        let position = self.stream.position?;
+        let second = position.second.filter(|(_, offset)| self.stream.is_unheard && *offset == position.offset);
+        Some(second.unwrap_or((position.id, position.offset)))
     }
 
     /// Removes all stored bytes.

@@ -142,6 +142,7 @@ impl Keyspace {
         self.put_all_counters();
         self.due = Due::default();
         self.hand = Hand::default();
+        self.forget_own_deadlines();
         self.disturb(|_| true)?;
         self.commit(&WriteOptions::new(Durability::Sync))?;
         self.ids.end = layout::ID_MAX + 1;

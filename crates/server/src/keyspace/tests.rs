@@ -63,6 +63,14 @@ pub(super) fn stored(keyspace: &Keyspace, room: Room) -> usize {
     count
 }
 
+impl Keyspace {
+    /// Makes the entry of a key one that cannot be read.
+    pub(crate) fn damage(&mut self, key: &[u8]) {
+        let place = super::layout::entry_key(self.seed, self.counters.places.of(0), key);
+        self.turn.put(Room::Keys, place, [0x7f]);
+    }
+}
+
 /// Counters are encoded as docs/engine/format.md says.
 #[test]
 fn counters_are_kept_as_the_format_says() {
@@ -73,7 +81,7 @@ fn counters_are_kept_as_the_format_says() {
     let mut expected = vec![0; 33 * 8];
     (expected[8], expected[31 * 8], expected[32 * 8], expected[32 * 8 + 1]) = (7, 9, 2, 1);
     expected.extend([2, 1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-    assert_eq!((FORMAT, &bytes), (5, &expected));
+    assert_eq!((FORMAT, &bytes), (6, &expected));
     assert_eq!(Counters::decode(&bytes), Some(counters.clone()));
     for end in 0..bytes.len() {
         assert_eq!(Counters::decode(&bytes[..end]), None, "cut at {end}");

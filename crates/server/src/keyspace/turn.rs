@@ -9,7 +9,7 @@
 use super::backlog::Backlog;
 use super::committer::Committer;
 use super::error::Result;
-use super::hot::{Counting, Hot, Part};
+use super::hot::{Counting, Hot, Part, Purpose};
 use super::layout::{Bounds, Room};
 use super::written::{Key, Written};
 use sinterdb::clock::{Clock, SystemClock};
@@ -339,18 +339,18 @@ impl Turn {
     }
 
     /// [`Turn::get`] for entries of keys, remembering those that are read often. If `start_is_enough`, it may find only the bytes before a
-    /// long string. `counts_use`: the key is used.
-    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool, counts_use: bool) -> Result<Option<Part>> {
+    /// long string.
+    pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool, purpose: Purpose) -> Result<Option<Part>> {
         if let Some(found) = self.keys.changed(key, out) {
             return Ok(found.then_some(Part::Whole));
         }
-        let hot = self.hot.get(key, out, counts_use);
+        let hot = self.hot.get(key, out, purpose);
         if hot == Some(Part::Whole) || hot.is_some() && start_is_enough {
             return Ok(hot);
         }
         let found = self.db().get_into(&self.keys.family, key, &self.read, out)?;
         if found && hot.is_none() {
-            self.hot.missed(key, out, counts_use);
+            self.hot.missed(key, out, purpose);
         }
         Ok(found.then_some(Part::Whole))
     }

@@ -8,14 +8,17 @@
 //!
 //! A replica has no replies: its output is what `replicas` puts there.
 
+mod input;
 mod primary;
+#[cfg(test)]
+mod tests;
 
 use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
-use crate::command::{Buffers, Ended, Fsync, Late, Post, Reason, Server, Session, end_steps, execute_in, give_up, resume, work};
-use crate::keyspace::{EXPECTED_MAX, Keyspace, LONG, LONGEST_STRING, Upload};
+use crate::command::{Buffers, Ended, Fsync, Intent, Late, Post, Reason, Server, Session, end_steps, execute_in, give_up, resume, work};
+use crate::keyspace::{Keyspace, LONG, LONGEST_STRING, Upload};
 use crate::log::Level;
-use crate::resp::{Coming, Limits, Parser, REPLIES_MAX, Writer};
+use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -31,8 +34,6 @@ const OUTPUT_MAX: usize = 1 << 30;
 const STRICT_OUTPUT_MAX: usize = 64 << 10;
 /// Largest number of bytes that are sent to a client in a turn: a client that takes everything must not keep the others waiting.
 const WRITE_SHARE: usize = 1 << 20;
-/// Bytes of one request before authentication, all arguments together.
-const STRICT_INPUT_MAX: usize = 64 << 10;
 /// Memory of an empty buffer that is kept while its client is busy: enough for a read and the incomplete request before it. With less, each
 /// turn of a client that sends much would give pages back and get new ones.
 const KEPT: usize = 256 << 10;
@@ -213,7 +214,7 @@ impl Connection {
     /// Whether nothing more is read for now.
     fn is_full(&self) -> bool {
         let waits = self.is_held_up() || self.session.is_in_steps() || self.session.is_primary && self.has_waiting;
-        self.is_paused() || waits && self.input.len() >= INPUT_WAITING
+        self.is_paused() || waits && self.unhandled().len() >= INPUT_WAITING
     }
 
     /// Whether the client sends nothing because it waits for the server.
@@ -363,7 +364,7 @@ impl Connection {
             }
         }
         let Some(upload) = &mut self.upload else { return false };
-        if server.is_short_of_room {
+        if server.is_short_of_room || server.is_behind_evicting {
             (self.is_postponed, self.has_waiting) = (true, true);
             return false;
         }
@@ -413,39 +414,22 @@ impl Connection {
         end_steps(keyspace, server, &mut self.session);
     }
 
-    /// Tells the keyspace the keys of the next requests, if there is more than one.
-    fn expect(&mut self, keyspace: &mut Keyspace) {
-        let waiting = self.input.get(self.taken..).unwrap_or_default();
-        let Some((_, first)) = Coming::of(waiting).next().filter(|(_, end)| *end < waiting.len()) else { return };
-        let mut end = first;
-        let keys = Coming::of(waiting).take(EXPECTED_MAX).map(|(key, request)| {
-            end = request;
-            key
-        });
-        keyspace.expect(self.session.db, keys.filter(|key| !key.is_empty()));
-        self.expected = self.taken + end;
-    }
-
-    /// Whether the complete request has to wait until a pause is over, or until the engine can take more.
+    /// Whether the complete request has to wait until a pause is over, until the engine can take more, or until enough keys are evicted.
     fn has_to_wait(&self, keyspace: &Keyspace, server: &Server) -> bool {
-        let nobody_waits = !server.is_short_of_room && server.pause.is_over(keyspace.now());
+        let nobody_waits = !server.is_short_of_room && !server.is_behind_evicting && server.pause.is_over(keyspace.now());
         if nobody_waits || server.scripts.is_busy() || self.session.is_replica {
             return false;
         }
-        let waiting = self.input.get(self.taken..).unwrap_or_default();
+        let waiting = self.unhandled();
         let arguments: Vec<&[u8]> = self.parser.arguments(waiting).take(2).collect();
-        let command = arguments.first().and_then(|name| server.command(name));
-        let is_free = command.is_some_and(|command| {
-            let runs = command.runs_scripts() && !server.pause.is_of_all(keyspace.now());
-            runs && server.scripts.declares_no_writes(command.name, &arguments)
-        });
-        !is_free && self.is_held_back(keyspace, server, &arguments)
+        self.is_held_back(keyspace, server, &arguments)
     }
 
-    /// Whether a pause, or an engine that is short of free space, holds back a request that begins with these arguments.
+    /// Whether a pause, an engine that is short of free space, or too slow an eviction holds back a request that begins with these
+    /// arguments.
     fn is_held_back(&self, keyspace: &Keyspace, server: &Server, arguments: &[&[u8]]) -> bool {
-        self.session.would_write(server, arguments).is_some_and(|writes| {
-            let waits_for_room = server.is_short_of_room && writes;
+        self.session.intent(server, arguments).is_some_and(|Intent { writes, adds }| {
+            let waits_for_room = server.is_short_of_room && writes || server.is_behind_evicting && adds;
             waits_for_room || !self.session.is_primary && server.pause.concerns(writes, keyspace.now())
         })
     }
@@ -522,7 +506,7 @@ impl Connection {
     /// Sizes of the connection's buffers.
     pub fn buffers(&self) -> Buffers {
         Buffers {
-            input: self.input.len(),
+            input: self.unhandled().len(),
             input_memory: self.input.capacity(),
             output: self.unsent(),
             output_memory: self.output.capacity() + self.later.held() + self.stream.held(),
@@ -575,24 +559,6 @@ impl Connection {
         }
         self.turn_replies += usize::from(self.output.len() > before);
         ended
-    }
-
-    fn check_limits(&mut self, keyspace: &Keyspace, server: &mut Server) {
-        self.input.drain(..self.taken);
-        self.expected = self.expected.saturating_sub(self.taken);
-        self.taken = 0;
-        if self.input.is_empty() {
-            self.input.shrink_to(KEPT);
-        }
-        self.check_output(server, keyspace.now());
-        if !self.session.is_authenticated {
-            self.is_dead |= self.input.len() > STRICT_INPUT_MAX || self.unsent() > STRICT_OUTPUT_MAX;
-        } else if !self.session.is_primary && self.input.len() as u64 > server.configuration.query_limit {
-            self.is_dead = true;
-            server.statistics.query_limited += 1;
-            let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("bytes", &self.input.len())];
-            server.event(Level::Warning, "client_query_limit", &values);
-        }
     }
 
     /// The turn's writes are in the engine: its replies may leave when the commit that they need is among the synced ones (`None`: at

@@ -23,7 +23,7 @@ impl EventLoop {
         }
         if server.ends_at.is_none() {
             server.ends_at = Some((until, target));
-            server.pause.hold_writes(until, now);
+            server.pause.hold_until_end(until);
             server.feed.getack();
             server.event(Level::Notice, "waits_for_replicas", &[("replicas", &lacking)]);
         }

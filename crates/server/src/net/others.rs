@@ -165,19 +165,30 @@ impl EventLoop {
     }
 
     /// Checks whether the engine can take more writes. If they would have to wait for a flush, requests that write wait in their clients'
-    /// inputs, and the others go on: a wait in the engine would be one for all. They also wait while keys are evicted too slowly.
+    /// inputs, and the others go on: a wait in the engine would be one for all. While keys are evicted too slowly, requests that may add
+    /// data wait.
     pub(super) fn look_for_room(&mut self, data: &mut Data) {
-        let is_short = data.keyspace.would_wait() || self.evicting.is_behind;
+        let is_short = data.keyspace.would_wait();
         self.is_short_of_room = is_short;
         data.server.is_short_of_room = is_short;
+        data.server.is_behind_evicting = self.evicting.is_behind;
     }
 
-    /// Lets requests go on that waited for the end of a pause, or for the engine.
+    /// Lets requests go on that waited for the end of a pause, or for the engine. A pause does not concern the primary, which waits for the
+    /// engine alone. Those that wait for evictions are looked at again in each iteration, as others among the postponed ones need not wait
+    /// for that.
     pub(super) fn end_pause(&mut self, data: &mut Data, now: u64) {
-        if self.postponed.is_empty() || self.is_short_of_room || !data.server.pause.is_over(now) {
+        if self.postponed.is_empty() || self.is_short_of_room {
             return;
         }
-        for id in std::mem::take(&mut self.postponed) {
+        let (is_over, primary) = (data.server.pause.is_over(now), data.server.upstream.session());
+        if !is_over && !primary.and_then(|id| self.connections.get(id)).is_some_and(|connection| connection.is_postponed) {
+            return;
+        }
+        let goes_on = |id: &u64| is_over || Some(*id) == primary;
+        let (out, stay): (Vec<u64>, Vec<u64>) = std::mem::take(&mut self.postponed).into_iter().partition(goes_on);
+        self.postponed = stay;
+        for id in out {
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.is_postponed = false;
                 self.activate(id);

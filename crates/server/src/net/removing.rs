@@ -2,13 +2,17 @@
 
 use super::{Data, EventLoop, ticking};
 use crate::command::tell_ended;
-use crate::keyspace::{self, Keyspace};
+use crate::keyspace::{DATABASES, Keyspace};
+use crate::log::Level;
 
 /// Nanoseconds of an event-loop iteration for evictions, and nanoseconds while the iteration has added more bytes than were evicted.
 const EVICTING_NS: u64 = 1_000_000;
 const EVICTING_MOST_NS: u64 = 5_000_000;
-/// Part of the limit by which data may grow while they are beyond it. After that, requests that write wait until enough keys are evicted.
+/// Part of the limit by which data may grow while they are beyond it. After that, requests that may add data wait until enough keys are
+/// evicted.
 const GROWTH_PART: u64 = 16;
+/// Milliseconds until a removal is tried again that has failed.
+const RETRY_MS: u64 = 1000;
 
 /// Progress of evictions.
 #[derive(Debug, Default)]
@@ -23,16 +27,27 @@ pub(super) struct Evicting {
     pub goes_on: bool,
     /// Data grow faster than keys are evicted.
     pub is_behind: bool,
+    /// When evictions failed, unix milliseconds, if they have since they were last tried.
+    failed: Option<u64>,
+}
+
+/// Whether a removal has failed a short while ago. A clock that goes back ends that.
+fn has_failed(failed: Option<u64>, now: u64) -> bool {
+    failed.is_some_and(|failed| now.abs_diff(failed) < RETRY_MS)
+}
+
+/// Number of all keys.
+fn keys(keyspace: &Keyspace) -> u64 {
+    (0..DATABASES).map(|db| keyspace.size(db)).sum()
 }
 
 impl EventLoop {
-    /// Removes keys, and tells clients and statistics. `None`: it failed, and the iteration is dropped.
-    fn remove_unasked<T>(&mut self, data: &mut Data, remove: impl FnOnce(&mut Keyspace) -> keyspace::Result<T>) -> Option<T> {
+    /// Removes keys, and tells clients.
+    fn remove_unasked<T>(&mut self, data: &mut Data, remove: impl FnOnce(&mut Keyspace) -> T) -> T {
         let notifies = data.server.configuration.events.is_on();
         if notifies {
             data.keyspace.note_changes();
         }
-        let before = data.keyspace.expired();
         let removed = remove(&mut *data.keyspace);
         self.cause = data.keyspace.take_needs();
         if notifies {
@@ -42,7 +57,14 @@ impl EventLoop {
             data.server.invalidate_stale(data.keyspace, None);
         }
         self.deliver(data);
-        match removed {
+        removed
+    }
+
+    /// Removes some keys whose deadline has passed, and counts them. `None`: it failed, and the iteration is dropped.
+    fn expire_some(&mut self, data: &mut Data) -> Option<usize> {
+        let (before, is_replica) = (data.keyspace.expired(), data.server.is_replica());
+        let remove = if is_replica { Keyspace::remove_own_expired } else { Keyspace::remove_expired };
+        match self.remove_unasked(data, |keyspace| remove(keyspace, ticking::EXPIRED_AT_ONCE)) {
             Ok(removed) => {
                 let (expired, statistics) = (data.keyspace.expired(), &mut data.server.statistics);
                 statistics.expired += expired.keys - before.keys;
@@ -50,6 +72,7 @@ impl EventLoop {
                 Some(removed)
             }
             Err(error) => {
+                self.ticks.failed = Some(data.keyspace.now());
                 data.keyspace.discard();
                 self.refuse(data, &error.to_string());
                 None
@@ -57,14 +80,19 @@ impl EventLoop {
         }
     }
 
-    /// Removes keys whose deadline has passed: with each tick, and sooner while there are more than could be removed.
+    /// Removes keys whose deadline has passed: with each tick, and sooner while there are more than could be removed. A replica removes
+    /// those of its own clients. After an error, the next try is not among requests' writes, so that another error drops no more than its
+    /// own.
     pub(super) fn expire(&mut self, data: &mut Data, now: u64) {
-        let waits = data.server.keeps_expired || data.server.is_replica() || !data.server.pause.is_over(now);
-        if !self.ticks.expires(now) || waits || data.keyspace.would_wait() {
+        let waits = data.server.keeps_expired || !data.server.pause.is_over(now);
+        if !self.ticks.expires(now) || waits || data.keyspace.would_wait() || has_failed(self.ticks.failed, now) {
             return;
         }
+        if self.ticks.failed.take().is_some() {
+            self.commit(data);
+        }
         let begun = data.server.monotonic_ns();
-        while let Some(removed) = self.remove_unasked(data, |keyspace| keyspace.remove_expired(ticking::EXPIRED_AT_ONCE)) {
+        while let Some(removed) = self.expire_some(data) {
             if removed < ticking::EXPIRED_AT_ONCE {
                 return;
             }
@@ -75,7 +103,8 @@ impl EventLoop {
         }
     }
 
-    /// Evicts keys while the data are beyond `maxdata`, for a limited time in each iteration.
+    /// Evicts keys while the data are beyond `maxdata`, for a limited time in each iteration. An error ends that for [`RETRY_MS`], and
+    /// leaves the iteration as it is.
     pub(super) fn evict(&mut self, data: &mut Data, now: u64) {
         let configuration = &data.server.configuration;
         let (policy, limit, samples) = (configuration.policy, configuration.data_max, configuration.eviction_samples);
@@ -87,20 +116,27 @@ impl EventLoop {
         }
         let before = std::mem::replace(&mut self.evicting.before, bytes);
         (self.evicting.limit, self.evicting.goes_on, self.evicting.is_behind) = (limit, false, false);
-        if !is_beyond || data.keyspace.would_wait() {
+        if !is_beyond || has_failed(self.evicting.failed, now) || data.keyspace.would_wait() {
             return;
         }
-        let (begun, mut ns) = (data.server.monotonic_ns(), 0);
+        self.evicting.failed = None;
+        let (begun, mut ns, keys_before) = (data.server.monotonic_ns(), 0, keys(data.keyspace));
         while bytes > limit && data.keyspace.can_evict(policy) {
             if ns > EVICTING_MOST_NS || ns > EVICTING_NS && bytes <= before {
                 self.evicting.goes_on = true;
                 break;
             }
-            let Some(evicted) = self.remove_unasked(data, |keyspace| keyspace.evict(policy, samples, limit)) else { return };
-            data.server.statistics.evicted += evicted;
+            let evicted = self.remove_unasked(data, |keyspace| keyspace.evict(policy, samples, limit));
             bytes = data.keyspace.data_bytes().unwrap_or(0);
             ns = data.server.monotonic_ns().saturating_sub(begun);
+            if let Err(error) = evicted {
+                // Of each key all is removed or nothing, so the iteration's writes are whole.
+                data.server.event(Level::Warning, "not_evicted", &[("why", &error)]);
+                self.evicting.failed = Some(now);
+                break;
+            }
         }
+        data.server.statistics.evicted += keys_before.saturating_sub(keys(data.keyspace));
         data.server.took("eviction-cycle", now, ns);
         let evicting = &mut self.evicting;
         evicting.before = bytes;

@@ -13,7 +13,7 @@ use super::{Data, EventLoop};
 use crate::command::configuration::Class;
 use crate::command::{Replica, Server, Stage, Wish, behind_max};
 use crate::feed::{Reader, Source};
-use crate::keyspace::{Keyspace, StreamId, StreamPosition};
+use crate::keyspace::{Keyspace, StreamPosition};
 use crate::log::Level;
 use crate::persist::Contents;
 use crate::rdb::Version;
@@ -79,8 +79,7 @@ impl Drop for Links {
 fn continuation(keyspace: &Keyspace, stream: &[u8], first: i64) -> Option<u64> {
     let position = keyspace.stream()?;
     let from = u64::try_from(first).ok()?.checked_sub(1)?;
-    let is = |id: &StreamId| id.as_bytes().eq_ignore_ascii_case(stream);
-    let is_ours = is(&position.id) || position.second.is_some_and(|(id, end)| is(&id) && from <= end);
+    let is_ours = keyspace.same_until(stream).is_some_and(|end| from <= end);
     (is_ours && (keyspace.backlog_start()..=position.offset).contains(&from)).then_some(from)
 }
 
@@ -155,9 +154,11 @@ impl EventLoop {
             return;
         };
         data.server.replicas.syncs[1] += 1;
+        self.tell_stream_id(data);
         let Some(replica) = data.server.replicas.get_mut(id) else { return };
         replica.enter(Stage::Online, now);
-        replica.sent = from;
+        // It asks for what is behind the bytes that it has.
+        (replica.sent, replica.acknowledged) = (from, Some(from));
         let stream = data.keyspace.stream().filter(|_| replica.takes_id).map(|position| format!(" {}", position.id));
         let reply = format!("+CONTINUE{}\r\n", stream.unwrap_or_default());
         self.put_for_replica(data, id, reply.as_bytes());
@@ -192,9 +193,17 @@ impl EventLoop {
                 return;
             }
             data.server.feed.begin_reader();
+            self.tell_stream_id(data);
         }
         let position = data.keyspace.stream().copied();
         all.iter().for_each(|(id, replica)| self.begin_transfer(data, (*id, replica), position, now));
+    }
+
+    /// Notes that a replica is about to hear of the stream's id, so that a restart knows it.
+    fn tell_stream_id(&mut self, data: &mut Data) {
+        if data.keyspace.tell_stream_id() {
+            self.commit_all(data);
+        }
     }
 
     /// Whether there is a stream; if there is none, one is begun.

@@ -4,6 +4,7 @@
 mod feed;
 mod idle;
 mod late;
+mod removing;
 mod replicas;
 mod steps;
 

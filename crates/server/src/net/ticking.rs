@@ -32,6 +32,8 @@ pub(super) struct Ticks {
     next: u64,
     /// When keys with passed deadlines are next looked for, if before the next tick.
     pub expiry: Option<u64>,
+    /// When removing such keys failed, unix milliseconds, if it has since it was last tried.
+    pub failed: Option<u64>,
     /// Accepting failed, and may work now.
     pub accept_again: bool,
 }

@@ -10,7 +10,7 @@ use super::{Data, EventLoop, token};
 use crate::command::{Client, Server, Session};
 use crate::keyspace::{DATABASES, Keyspace, StreamId, StreamPosition};
 use crate::log::Level;
-use crate::replication::{Address, Ending, Established, Failover, Failure, Link, News, Plan, State, Transport, successor};
+use crate::replication::{Address, Ending, Established, Failover, Failure, Link, News, Plan, State, Target, Transport, successor};
 use mio::Interest;
 use mio::net::TcpStream;
 use rustls::Connection as TlsConnection;
@@ -117,7 +117,7 @@ impl EventLoop {
             return;
         }
         own.begun = Some(now);
-        let promotes = matches!(data.server.upstream.failover, Failover::Handing(_));
+        let promotes = matches!(data.server.upstream.failover, Failover::Handing { .. });
         let plan = plan(data.server, data.keyspace, primary, promotes);
         own.asked = plan.wants.map(|(id, _)| id);
         let name = plan.primary.clone();
@@ -173,15 +173,13 @@ impl EventLoop {
     /// Goes on where a link's thread has ended, which had a successor if it `is_lent`.
     fn end_link(&mut self, data: &mut Data, ending: Ending, is_lent: bool, now: u64) {
         let attached = match ending {
-            Ending::Failed(Failure { why, is_refused, next }) => {
+            Ending::Failed(Failure { why, target, next }) => {
                 let primary = data.server.configuration.following.primary.as_ref().map_or_else(String::new, ToString::to_string);
                 data.server.event(Level::Warning, "no_link_to_primary", &[("primary", &primary), ("why", &why)]);
                 if is_lent {
                     abandon(data, next);
                 }
-                if is_refused && let Err(failure) = data.server.abort_failover(data.keyspace, "the target has refused to take over") {
-                    data.server.event(Level::Warning, "not_promoted", &[("why", &String::from_utf8_lossy(&failure.text()))]);
-                }
+                self.end_attempt(data, target);
                 return;
             }
             Ending::Continues(id, established) => {
@@ -205,16 +203,35 @@ impl EventLoop {
         }
     }
 
+    /// Goes on with a handover after an attempt that has made no link. Two servers would accept writes if this one became a primary again
+    /// behind a target that has taken over. Therefore, once the target's reply was lost, only its word on its role ends the handover. If
+    /// this server cannot be promoted, the handover goes on, and the next attempt meets the refusal again.
+    pub(super) fn end_attempt(&mut self, data: &mut Data, target: Target) {
+        let Failover::Handing { may_lead, .. } = &mut data.server.upstream.failover else { return };
+        match target {
+            Target::Untold => {}
+            Target::Unknown => *may_lead = true,
+            Target::Refuses if *may_lead => {}
+            Target::Leads if *may_lead => {
+                // The next attempt asks for its stream, as that of any primary.
+                data.server.event(Level::Notice, "failover_was_done", &[]);
+                data.server.end_failover();
+            }
+            Target::Refuses | Target::Follows | Target::Leads => {
+                if let Err(failure) = data.server.abort_failover(data.keyspace, "the target has refused to take over") {
+                    data.server.event(Level::Warning, "not_promoted", &[("why", &String::from_utf8_lossy(&failure.text()))]);
+                    self.drop_turn(data);
+                }
+            }
+        }
+    }
+
     /// The primary goes on with its stream where this replica has it, perhaps under another id than the one that was asked for.
     fn go_on(&mut self, data: &mut Data, id: Option<StreamId>) {
         let Some(position) = data.keyspace.stream().copied() else { return };
         let (asked, offset) = (self.upstream.asked.unwrap_or(position.id), position.offset);
         let new = id.unwrap_or(asked);
         if new != position.id {
-            if asked != position.id && asked != new {
-                // Replicas of this server know the stream under the id that was asked for.
-                data.keyspace.change_stream_id(asked);
-            }
             data.keyspace.change_stream_id(new);
             self.commit_all(data);
             // They learn the new id when they come back.
@@ -343,7 +360,7 @@ impl EventLoop {
         };
         if let Some(to) = chosen {
             data.server.event(Level::Notice, "failover_begun", &[("to", &to)]);
-            data.server.upstream.failover = Failover::Handing(to.clone());
+            data.server.upstream.failover = Failover::Handing { to: to.clone(), may_lead: false };
             data.server.follow(data.keyspace, to);
         }
     }
@@ -367,18 +384,15 @@ fn plan(server: &Server, keyspace: &Keyspace, primary: Address, promotes: bool) 
     let following = &configuration.following;
     let listens = if following.is_encrypted && configuration.tls_port > 0 { configuration.tls_port } else { configuration.port };
     let port = if following.announced_port > 0 { following.announced_port } else { listens };
-    // Nothing has come since the stream got its present id: the primary may know only the one before.
-    let known = |position: &StreamPosition| match position.second {
-        Some((id, offset)) if offset == position.offset && !promotes => (id, offset),
-        _ => (position.id, position.offset),
-    };
+    // The target of a handover follows this server's stream.
+    let own = || keyspace.stream().map(|position| (position.id, position.offset));
     Plan {
         primary,
         credentials: following.credentials(),
         announced: (port, following.announced_address.clone()),
         patience: Duration::from_secs(configuration.replication.timeout_seconds),
         tls: following.is_encrypted.then(|| configuration.tls.clone()),
-        wants: keyspace.stream().map(known),
+        wants: if promotes { own() } else { keyspace.stream_elsewhere() },
         promotes,
         version: configuration.compatible.version(),
         delay: Duration::from_micros(u64::try_from(following.load_delay_us).unwrap_or(0)),

@@ -93,10 +93,37 @@ pub enum Ending {
 pub struct Failure {
     /// Reason, for people.
     pub why: String,
-    /// The primary has refused to take over.
-    pub is_refused: bool,
+    /// The part that the primary has in a handover.
+    pub target: Target,
     /// The unfinished successor, which is to be abandoned.
     pub next: Option<Box<Keyspace>>,
+}
+
+/// Part in a handover of a target that did not become the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The target was not told to take over.
+    Untold,
+    /// The target was told to take over, and its reply is missing or makes no sense: it may have done so.
+    Unknown,
+    /// The target has refused, for a reason that says nothing of its role.
+    Refuses,
+    /// The target has refused as the replica of another stream: it has not taken over.
+    Follows,
+    /// The target has refused as a primary: perhaps it has taken over before.
+    Leads,
+}
+
+impl Target {
+    /// Reads the reply to `PSYNC .. FAILOVER`. The texts are those of Redis, which has no codes for them.
+    fn of(reply: &[u8]) -> Target {
+        match () {
+            () if reply.starts_with(b"-ERR PSYNC FAILOVER can't be sent to a master") => Target::Leads,
+            () if reply.starts_with(b"-ERR PSYNC FAILOVER replid must match my replid") => Target::Follows,
+            () if reply.starts_with(b"-") => Target::Refuses,
+            () => Target::Unknown,
+        }
+    }
 }
 
 /// Message of the thread.
@@ -220,7 +247,7 @@ pub fn successor(ending: Ending) -> Option<Box<Keyspace>> {
 }
 
 fn failure(why: impl Into<String>) -> Failure {
-    Failure { why: why.into(), is_refused: false, next: None }
+    Failure { why: why.into(), target: Target::Untold, next: None }
 }
 
 /// Text of an error of the connection.
@@ -325,8 +352,9 @@ impl Handshake {
         if plan.promotes {
             words.push(b"FAILOVER");
         }
-        let reply = self.ask(&words)?;
-        grant(&reply).ok_or_else(|| Failure { is_refused: plan.promotes && reply.starts_with(b"-"), ..refused("PSYNC", &reply) })
+        let of = |target| if plan.promotes { target } else { Target::Untold };
+        let reply = self.ask(&words).map_err(|failure| Failure { target: of(Target::Unknown), ..failure })?;
+        grant(&reply).ok_or_else(|| Failure { target: of(Target::of(&reply)), ..refused("PSYNC", &reply) })
     }
 
     /// Loads all data into a successor; returns the database that is selected behind them.
@@ -434,6 +462,14 @@ mod tests {
         assert_eq!(size(format!("$EOF:{ID}").as_bytes()), Some(Size::Mark(ID.as_bytes().try_into().unwrap())));
         for nonsense in ["", "$", "$-1", "$EOF:", "$EOF:x", "+OK", "$99999999999999999999"] {
             assert_eq!(size(nonsense.as_bytes()), None, "{nonsense}");
+        }
+        for (reply, target) in [
+            ("-ERR PSYNC FAILOVER can't be sent to a master.", Target::Leads),
+            ("-ERR PSYNC FAILOVER replid must match my replid.", Target::Follows),
+            ("-NOPERM this user has no permissions", Target::Refuses),
+            ("+CONTINUE x", Target::Unknown),
+        ] {
+            assert_eq!(Target::of(reply.as_bytes()), target, "{reply}");
         }
     }
 }

@@ -4,6 +4,9 @@ use super::link::Address;
 use super::wire::Progress;
 use std::sync::Arc;
 
+/// Bytes of a request, and of its error, that the log repeats, at most.
+const REPEATED: usize = 200;
+
 /// The link of a replica to its primary.
 #[derive(Debug, Default)]
 pub enum State {
@@ -27,15 +30,25 @@ pub struct Upstream {
     pub is_changed: bool,
     /// The primary has asked how far the replica is.
     pub is_asked: bool,
-    /// Requests of the primary that have failed here.
+    /// Requests of the primary that have failed here, each command of a transaction by itself.
     pub failed: u64,
-    /// When the last of them was logged, unix milliseconds.
-    pub told_at: u64,
+    /// The first one of which the log was not told yet.
+    pub untold: Option<Untold>,
+    /// When a failure, and a skipped transaction, was logged last, unix milliseconds.
+    pub told_at: [u64; 2],
     /// The handover that runs.
     pub failover: Failover,
 }
 
 impl Upstream {
+    /// Notes that a request of the primary has failed here. An error of `EXEC` itself belongs to the failure before.
+    pub fn note_failure(&mut self, command: &[u8], why: &[u8]) {
+        self.failed += 1;
+        let cut = |bytes: &[u8]| bytes.get(..bytes.len().min(REPEATED)).unwrap_or_default().to_vec();
+        let first = self.untold.get_or_insert_with(|| Untold { command: cut(command), why: cut(why), skips: false });
+        first.skips |= why.starts_with(b"EXECABORT ");
+    }
+
     /// The state, under the name that `ROLE` has for it.
     pub fn name(&self) -> &'static str {
         match &self.state {
@@ -61,6 +74,17 @@ impl Upstream {
     }
 }
 
+/// A failure of a primary's request of which the log is to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    /// The command as it was sent, cut if it is long.
+    pub command: Vec<u8>,
+    /// The error, cut if it is long.
+    pub why: Vec<u8>,
+    /// The transaction was skipped as a whole because of it.
+    pub skips: bool,
+}
+
 /// Handover of the primary's role to one of its replicas.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Failover {
@@ -76,8 +100,13 @@ pub enum Failover {
         /// The replica takes over at that time although it lacks something.
         forces: bool,
     },
-    /// This replica was told, or is about to be, to take over.
-    Handing(Address),
+    /// A replica was told, or is about to be, to take over.
+    Handing {
+        /// The replica.
+        to: Address,
+        /// The replica was told so, and its reply is not known: it may be a primary.
+        may_lead: bool,
+    },
 }
 
 impl Failover {
@@ -91,7 +120,7 @@ impl Failover {
         match self {
             Failover::None => "no-failover",
             Failover::Waiting { .. } => "waiting-for-sync",
-            Failover::Handing(_) => "failover-in-progress",
+            Failover::Handing { .. } => "failover-in-progress",
         }
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! A line is a client's name and its action. `a: SET k v` sends a request and reads a reply; with `&` at its end it waits instead until one
 //! more client is blocked, with `~` it waits for nothing. `a?` reads a reply, `a!` reads until a message `END` has come, `a.` checks that
-//! there is nothing to read. `#a` stands for the number of a client, `=> text` for the reply required in RESP2, whether a Redis is there to
-//! compare with or not.
-//! compare with or not.
+//! there is nothing to read. `#a` stands for the number of a client, `␣` for a blank in a word, `␊` for the end of a line, `=> text` for
+//! the reply required in RESP2, whether a Redis is there to compare with or not.
 
 use super::{Client, Real, Reply, Served, encode};
 use std::collections::BTreeMap;
@@ -46,8 +45,9 @@ impl Play {
 
     pub fn send(&mut self, name: &str, words: &str) {
         self.client(name);
-        let named = |word: &str| word.strip_prefix('#').map(|other| self.clients[other].1.clone());
-        let words: Vec<String> = words.split(' ').map(|word| named(word).unwrap_or_else(|| word.replace("''", ""))).collect();
+        let named = |word: &str| word.strip_prefix('#').and_then(|other| self.clients.get(other)).map(|(_, id)| id.clone());
+        let plain = |word: &str| word.replace("''", "").replace('␣', " ").replace('␊', "\n");
+        let words: Vec<String> = words.split(' ').map(|word| named(word).unwrap_or_else(|| plain(word))).collect();
         self.client(name).send(&encode(&words));
     }
 

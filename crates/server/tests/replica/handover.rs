@@ -1,11 +1,11 @@
 //! Roles that change: by Sentinel, real and imitated, and by `FAILOVER`; and links with TLS.
 
-use super::{ask, level, of};
+use super::{False, ask, level, linked, of};
 use crate::append::send;
 use crate::common::certificates::Authority;
 use crate::common::commands::Random;
 use crate::common::contents::{NOT_IN_LOGS, ok, same};
-use crate::common::{Client, Served};
+use crate::common::{Client, Served, encode};
 use crate::replication::{field, fill, follower, info, served, settled, until};
 use sinter_server::command::{Allowed, Configuration, Server};
 use sinter_server::tls::Settings;
@@ -103,6 +103,62 @@ fn a_handover_ends_in_time() {
     assert_eq!(ask(&mut client, "FAILOVER ABORT"), "+OK");
     ok(&mut client, &[b"SET", b"a", b"4"]);
     assert_eq!(field(&mut client, "role"), "master");
+}
+
+/// A replica has taken over, and its reply is lost: it serves the former primary, which asks again.
+#[test]
+fn who_has_taken_over_is_asked_again() {
+    let one = served(&[]);
+    let two = served(&[("replicaof", &of(one.address))]);
+    let (mut first, mut second) = (one.client(), two.client());
+    level(&mut first, &mut second);
+    let (id, offset) = (field(&mut second, "master_replid"), field(&mut second, "slave_repl_offset"));
+    let next = (offset.parse::<u64>().unwrap() + 1).to_string();
+    for round in 0..2 {
+        let mut former = two.client();
+        ok(&mut former, &[b"REPLCONF", b"capa", b"psync2"]);
+        let reply = former.ask(&[b"PSYNC", id.as_bytes(), next.as_bytes(), b"FAILOVER"]).to_string();
+        assert_eq!(reply, format!("+CONTINUE {}", field(&mut second, "master_replid")), "round {round}");
+        assert_eq!(field(&mut second, "role"), "master", "round {round}");
+    }
+    let mut foreign = two.client();
+    let reply = foreign.ask(&[b"PSYNC", "f".repeat(40).as_bytes(), b"1", b"FAILOVER"]).to_string();
+    assert_eq!(reply, "-ERR PSYNC FAILOVER can\\'t be sent to a master.");
+}
+
+/// The reply of a target is lost. From then on the former primary asks until the target says which role it has, and takes the other one.
+#[test]
+fn a_lost_reply_leaves_one_primary() {
+    const FOLLOWS: &[u8] = b"-ERR PSYNC FAILOVER replid must match my replid.\r\n";
+    const LEADS: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n";
+    let served = served(&[]);
+    let target = False::new();
+    let port = target.0.local_addr().unwrap().port().to_string();
+    let mut client = served.client();
+    let state = |client: &mut Client| (field(client, "role"), field(client, "master_failover_state"));
+    for (refusal, role) in [(FOLLOWS, "master"), (LEADS, "slave")] {
+        let mut replica = served.client();
+        ok(&mut replica, &[b"REPLCONF", b"listening-port", port.as_bytes()]);
+        replica.send(b"PSYNC ? -1\r\n");
+        until("it is online", || info(&mut client).contains("state=online"));
+        ok(&mut client, &[b"SET", b"a", b"1"]);
+        assert_eq!(ask(&mut client, &format!("FAILOVER TO 127.0.0.1 {port}")), "+OK");
+        replica.send(&encode(&["REPLCONF", "ACK", &field(&mut client, "master_repl_offset")]));
+        for reply in [&b""[..], b"-NOPERM not now\r\n"] {
+            let (stream, asked) = target.serve(reply);
+            assert!(asked.last().unwrap().ends_with(" $FAILOVER )"), "{asked:?}");
+            drop(stream);
+            std::thread::sleep(Duration::from_millis(300));
+            assert_eq!(state(&mut client), ("slave".into(), "failover-in-progress".into()), "{}", reply.escape_ascii());
+        }
+        target.serve(refusal);
+        until("the handover is over", || state(&mut client) == (role.into(), "no-failover".into()));
+    }
+    let next = field(&mut client, "slave_repl_offset").parse::<u64>().unwrap() + 1;
+    let (known, id) = (field(&mut client, "master_replid"), "a".repeat(40));
+    let (_stream, asked) = target.serve(format!("+CONTINUE {id}\r\n").as_bytes());
+    linked(&mut client);
+    assert_eq!((asked.last().unwrap(), field(&mut client, "master_replid")), (&format!("*3($PSYNC ${known} ${next} )"), id));
 }
 
 /// The link to the primary is encrypted.

@@ -4,7 +4,7 @@ use super::Talk;
 use crate::command::{Reason, Session};
 use crate::feed::Source;
 use crate::keyspace::{StreamId, StreamPosition};
-use crate::replication::{Address, Failover};
+use crate::replication::{Address, Failover, Untold};
 
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -52,6 +52,78 @@ fn the_primary_may_change_data_and_nothing_else() {
     assert!(talk.server.upstream.is_asked && primary.is_primary && !primary.is_waiting() && talk.server.is_replica());
     client.db = 3;
     assert_eq!(talk.say(&mut client, "GET a"), "$1|2|");
+}
+
+/// Each failure counts once, also inside a transaction, whose reply is no error; a script's own failures are the script's.
+#[test]
+fn failures_of_the_primarys_requests_are_counted() {
+    let mut talk = replica();
+    let mut primary = primary(&talk);
+    let untold = |command: &str, why: &str, skips| Some(Untold { command: command.into(), why: why.into(), skips });
+    const WRONG: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    const UNKNOWN: &str = "ERR unknown command 'nosuch', with args beginning with: ";
+    for (lines, failed, first) in [
+        (&["SET a 1", "LPUSH a 1"][..], 1, untold("lpush", WRONG, false)),
+        (&["MULTI", "LPUSH a 1", "SET b 1", "INCRBY b x", "EXEC"][..], 2, untold("lpush", WRONG, false)),
+        (&["MULTI", "SET c 1", "nosuch", "EXEC"][..], 2, untold("nosuch", UNKNOWN, true)),
+        (&["MULTI", "SET c 1", "GET", "EXEC"][..], 2, untold("GET", "ERR wrong number of arguments for 'get' command", true)),
+        (&["EVAL return{redis.pcall('lpush','a',1).err} 0"][..], 0, None),
+        (&["SET d 1"][..], 0, None),
+    ] {
+        let before = talk.server.upstream.failed;
+        lines.iter().for_each(|line| drop(talk.say(&mut primary, line)));
+        assert_eq!((talk.server.upstream.failed - before, talk.server.upstream.untold.take()), (failed, first), "{lines:?}");
+    }
+    let mut client = talk.client(1);
+    assert_eq!(talk.say(&mut client, "EXISTS b c d"), ":2|");
+    talk.say(&mut client, "LPUSH a 1");
+    let info = talk.say(&mut client, "INFO stats");
+    assert!(info.contains("|unexpected_error_replies:7|"), "{info}");
+}
+
+/// Scripts in the primary's stream add data, although the last request before was refused for the limit of the data.
+#[test]
+fn the_limit_of_the_data_does_not_count_for_the_primary() {
+    let mut talk = Talk::new();
+    let mut client = talk.client(1);
+    const FULL: &str = "-OOM command not allowed when used memory > 'maxmemory'.|";
+    for (line, reply) in [("SET k 1", "+OK|"), ("CONFIG SET maxdata 1", "+OK|"), ("SET k 2", FULL)] {
+        assert_eq!(talk.say(&mut client, line), reply, "{line}");
+    }
+    talk.server.configuration.following.primary = Some(Address { host: "here".into(), port: 1 });
+    let mut primary = primary(&talk);
+    for (line, reply) in [
+        ("EVAL return(redis.call('set','k','2')) 0", "+OK|"),
+        ("EVAL #!lua\nreturn(redis.call('append','k','3')) 0", ":2|"),
+        ("SET k 4", "+OK|"),
+    ] {
+        assert_eq!(talk.say(&mut primary, line), reply, "{line}");
+    }
+}
+
+/// Names that clients have for commands are none of a stream's.
+#[test]
+fn the_primary_calls_commands_by_their_own_names() {
+    let mut talk = replica();
+    for (old, new) in [(&b"SET"[..], &b"put"[..]), (b"APPEND", b""), (b"GET", b"append")] {
+        talk.server.configuration.renames.rename(old, new).unwrap();
+    }
+    let (mut client, mut primary) = (talk.client(1), primary(&talk));
+    for line in ["SET a 1", "put b 1", "APPEND a 2"] {
+        assert!(!talk.say(&mut primary, line).starts_with('-'), "{line}");
+    }
+    assert_eq!([talk.say(&mut client, "append a"), talk.say(&mut client, "append b")], ["$2|12|", "$1|1|"]);
+    assert!(talk.say(&mut client, "SET a 1").starts_with("-ERR unknown command 'SET'"));
+}
+
+#[test]
+fn hello_tells_the_role() {
+    let (mut replica, mut primary) = (replica(), Talk::new());
+    for (talk, role) in [(&mut replica, "|$4|role|$7|replica|"), (&mut primary, "|$4|role|$6|master|")] {
+        let mut client = talk.client(1);
+        let greeting = talk.say(&mut client, "HELLO 3");
+        assert!(greeting.contains(role), "{greeting}");
+    }
 }
 
 #[test]
@@ -113,6 +185,12 @@ fn roles_change() {
     talk.say(&mut other, &format!("PSYNC {id} 1 FAILOVER"));
     assert!(!talk.server.is_replica());
     assert_eq!(talk.keyspace.stream().unwrap().second.map(|(id, _)| id), Some(id));
+    // The former primary asks again; of another stream, a primary takes nothing over.
+    let (mut again, mut foreign) = (talk.client(4), talk.client(5));
+    assert_eq!(talk.say(&mut again, &format!("PSYNC {id} 1 FAILOVER")), "");
+    assert!(again.is_replica && talk.keyspace.stream().unwrap().second.map(|(id, _)| id) == Some(id));
+    let refused = "-ERR PSYNC FAILOVER can't be sent to a master.|";
+    assert_eq!(talk.say(&mut foreign, &format!("PSYNC {} 1 FAILOVER", "f".repeat(40))), refused);
 }
 
 #[test]
@@ -140,7 +218,50 @@ fn a_handover_holds_writes_until_it_ends() {
     }
     let mut third = talk.client(3);
     assert_eq!(talk.say(&mut third, "PSYNC ? -1"), "-NOMASTERLINK Can't SYNC while failing over|");
+    // A shutdown holds writes as well, and ends with its own hold only.
+    let shutdown = |talk: &mut Talk| {
+        talk.server.ends_at = Some((now + 1000, 0));
+        talk.server.pause.hold_until_end(now + 1000);
+    };
+    shutdown(&mut talk);
+    assert_eq!(talk.say(&mut client, "SHUTDOWN ABORT"), "+OK|");
+    assert_eq!(waits(&talk), (true, false), "it is the handover's");
     assert!(talk.say(&mut client, "INFO replication").contains("master_failover_state:waiting-for-sync|"));
     assert_eq!(talk.say(&mut client, "FAILOVER ABORT"), "+OK|");
     assert_eq!((waits(&talk), talk.server.upstream.failover.clone()), ((false, false), Failover::None));
+    for (pause, during) in [("CLIENT PAUSE 5000 WRITE", (true, false)), ("CLIENT PAUSE 5000", (true, true))] {
+        assert_eq!(talk.say(&mut client, pause), "+OK|");
+        shutdown(&mut talk);
+        assert_eq!(talk.say(&mut client, "SHUTDOWN ABORT"), "+OK|");
+        assert_eq!(waits(&talk), during, "{pause}");
+    }
+    shutdown(&mut talk);
+    assert_eq!(talk.say(&mut client, "CLIENT UNPAUSE"), "+OK|");
+    assert_eq!((waits(&talk), talk.server.pause.until()), ((true, false), now + 1000), "it is the shutdown's");
+    assert_eq!(talk.say(&mut client, "SHUTDOWN ABORT"), "+OK|");
+    assert_eq!(waits(&talk), (false, false));
+}
+
+/// A replica that has not said its port, or a wrong one, is not the target that an impossible port names.
+#[test]
+fn a_handover_names_a_port() {
+    let mut talk = Talk::new();
+    let mut client = talk.client(1);
+    for (id, port) in [(2, "0"), (3, "70000"), (4, "-5"), (5, "7000")] {
+        let mut replica = talk.client(id);
+        talk.say(&mut replica, &format!("REPLCONF ip-address here listening-port {port}"));
+        talk.say(&mut replica, "PSYNC ? -1");
+    }
+    for (port, reply) in [
+        ("0", "-ERR FAILOVER target HOST and PORT is not a replica.|"),
+        ("-5", "-ERR FAILOVER target HOST and PORT is not a replica.|"),
+        ("65536", "-ERR FAILOVER target HOST and PORT is not a replica.|"),
+        ("72536", "-ERR FAILOVER target HOST and PORT is not a replica.|"),
+        ("70000", "-ERR FAILOVER target HOST and PORT is not a replica.|"),
+        ("x", "-ERR value is not an integer or out of range|"),
+        ("99999999999999999999", "-ERR value is not an integer or out of range|"),
+        ("7000", "-ERR FAILOVER target replica is not online.|"),
+    ] {
+        assert_eq!(talk.say(&mut client, &format!("FAILOVER TO here {port}")), reply, "{port}");
+    }
 }

@@ -2,6 +2,8 @@
 
 use super::Talk;
 use crate::command::{Session, Stage, Wish};
+use crate::feed::Source;
+use crate::keyspace::StreamPosition;
 use crate::system::unix_ms;
 
 /// A client that has asked for a synchronisation, and is at a stage.
@@ -24,15 +26,15 @@ fn a_replica_acknowledges_and_nothing_else() {
         (replica.stage, replica.acknowledged, replica.durable)
     };
     for (line, expected) in [
-        ("REPLCONF ACK x", (Stage::Loaded, 0, 0)),
-        ("REPLCONF ACK 7", (Stage::Online, 7, 0)),
-        ("REPLCONF ACK 9 FACK 8", (Stage::Online, 9, 8)),
-        ("REPLCONF ACK 5 FACK 6", (Stage::Online, 9, 8)),
-        ("REPLCONF ACK -5", (Stage::Online, 9, 8)),
-        ("REPLCONF ACK 10 FACK x", (Stage::Online, 9, 8)),
-        ("PSYNC ? -1", (Stage::Online, 9, 8)),
-        ("SYNC", (Stage::Online, 9, 8)),
-        ("MONITOR", (Stage::Online, 9, 8)),
+        ("REPLCONF ACK x", (Stage::Loaded, None, None)),
+        ("REPLCONF ACK 7", (Stage::Online, Some(7), None)),
+        ("REPLCONF ACK 9 FACK 8", (Stage::Online, Some(9), Some(8))),
+        ("REPLCONF ACK 5 FACK 6", (Stage::Online, Some(9), Some(8))),
+        ("REPLCONF ACK -5", (Stage::Online, Some(9), Some(8))),
+        ("REPLCONF ACK 10 FACK x", (Stage::Online, Some(9), Some(8))),
+        ("PSYNC ? -1", (Stage::Online, Some(9), Some(8))),
+        ("SYNC", (Stage::Online, Some(9), Some(8))),
+        ("MONITOR", (Stage::Online, Some(9), Some(8))),
     ] {
         assert_eq!((talk.say(&mut session, line).as_str(), state(&talk)), ("", expected), "{line}");
     }
@@ -44,6 +46,34 @@ fn a_replica_acknowledges_and_nothing_else() {
     let mut other = talk.client(2);
     assert_eq!(talk.say(&mut other, "REPLCONF ACK 7"), "");
     assert!(talk.server.replicas.get(2).is_none());
+}
+
+/// Readers of effects, an import for one, know commands by their own names.
+#[test]
+fn effects_have_the_names_of_commands() {
+    let mut talk = Talk::new();
+    talk.server.feed.set_log(true, &mut talk.keyspace);
+    talk.server.feed.set_source(Source::Effects, &mut talk.keyspace);
+    for (old, new) in [
+        ("SET", "put"),
+        ("FLUSHALL", "wipe"),
+        ("PUBLISH", "tell"),
+        ("FUNCTION", "lib"),
+        ("GET", ""),
+        ("APPEND", "get"),
+        ("BLMOVE", "shift"),
+    ] {
+        talk.server.configuration.renames.rename(old.as_bytes(), new.as_bytes()).unwrap();
+    }
+    let mut client = talk.client(1);
+    for line in ["put a 1", "wipe", "tell c x", "lib FLUSH", "get a 2", "RPUSH l x", "shift l l LEFT LEFT 0"] {
+        assert!(!talk.say(&mut client, line).starts_with('-'), "{line}");
+    }
+    let log = String::from_utf8(talk.server.feed.log_bytes().to_vec()).unwrap().replace("\r\n", "|");
+    let stream = String::from_utf8(talk.server.feed.stream_bytes().to_vec()).unwrap().replace("\r\n", "|");
+    let common = ["*3|$3|set|$1|a|$1|1|", "*1|$8|flushall|", "*2|$8|function|$5|FLUSH|", "*3|$6|append|$1|a|$1|2|", "*3|$5|RPUSH|"];
+    assert!(common.iter().all(|words| log.contains(words) && stream.contains(words)), "{log} {stream}");
+    assert!(stream.contains("*3|$7|publish|$1|c|$1|x|") && stream.contains("*5|$5|LMOVE|"), "{stream}");
 }
 
 #[test]
@@ -63,16 +93,37 @@ fn other_clients_see_replicas() {
     assert!(talk.say(&mut other, "INFO replication").contains("|connected_slaves:0|master_failover_state:no-failover|"));
 }
 
+/// A client cannot put fields and lines of its own into `INFO`.
+#[test]
+fn an_address_is_one_word() {
+    let mut talk = Talk::new();
+    let mut session = replica(&mut talk, 1, Stage::Online);
+    for address in ["a,state=online", "a\r\nslave9:ip=b", "a\tb", "\u{e4}"] {
+        let reply = talk.say(&mut session, &format!("REPLCONF ip-address {address}"));
+        assert_eq!(reply, "-ERR REPLCONF ip-address provided by replica instance is no address|", "{address}");
+    }
+    assert_eq!(talk.say(&mut session, "REPLCONF ip-address fe80::1%eth0"), "+OK|");
+    let mut other = talk.client(9);
+    let info = talk.say(&mut other, "INFO replication");
+    assert!(info.contains("|slave0:ip=fe80::1%eth0,port=7000,state=online,"), "{info}");
+}
+
 #[test]
 fn writes_need_replicas_that_speak() {
     let mut talk = Talk::new();
+    talk.keyspace.set_now(unix_ms());
     let mut client = talk.client(9);
     talk.server.configuration.set("min-slaves-to-write", "2").unwrap();
     const NOT_ENOUGH: &str = "-NOREPLICAS Not enough good replicas to write.|";
-    replica(&mut talk, 1, Stage::Online);
-    replica(&mut talk, 2, Stage::Online);
-    replica(&mut talk, 3, Stage::Loading);
-    assert_eq!(talk.say(&mut client, "SET a 1"), "+OK|");
+    let mut all = [Stage::Online, Stage::Online, Stage::Loading, Stage::Loaded, Stage::Online].map(|stage| {
+        let id = talk.server.replicas.len() as u64 + 1;
+        replica(&mut talk, id, stage)
+    });
+    talk.server.replicas.get_mut(5).unwrap().takes_no_stream = true;
+    for (number, reply) in [(2, NOT_ENOUGH), (4, NOT_ENOUGH), (0, NOT_ENOUGH), (1, "+OK|")] {
+        talk.say(&mut all[number], "REPLCONF ACK 1");
+        assert_eq!(talk.say(&mut client, "SET a 1"), reply, "number {number}");
+    }
     assert_eq!((talk.say(&mut client, "MULTI"), talk.say(&mut client, "SET a 2")), ("+OK|".into(), "+QUEUED|".into()));
     talk.server.replicas.get_mut(2).unwrap().heard = unix_ms() - 20_000;
     assert_eq!(
@@ -91,9 +142,9 @@ fn requests_wait_for_acknowledgements() {
     let mut client = talk.client(9);
     let mut first = replica(&mut talk, 1, Stage::Online);
     let mut second = replica(&mut talk, 2, Stage::Online);
+    assert_eq!(talk.say(&mut client, "WAIT 0 0"), ":0|", "nobody has acknowledged anything, not even the data of the start");
     // Offset 10 stands for the client's last write.
-    client.written = 10;
-    assert_eq!(talk.say(&mut client, "WAIT 0 0"), ":0|");
+    client.written = (0, 10);
     assert!(!talk.server.replicas.asks);
     talk.say(&mut first, "REPLCONF ACK 10 FACK 9");
     assert_eq!(talk.say(&mut client, "WAIT 1 0"), ":1|");
@@ -108,11 +159,11 @@ fn requests_wait_for_acknowledgements() {
     talk.say(&mut second, "REPLCONF ACK 9");
     assert_eq!(again(&mut talk, &mut client), "");
     // A later write does not matter.
-    client.written = 20;
+    client.written = (0, 20);
     talk.say(&mut second, "REPLCONF ACK 10");
     assert_eq!(again(&mut talk, &mut client), ":2\r\n");
     assert!(!talk.server.replicas.asks, "a request asks once");
-    client.written = 10;
+    client.written = (0, 10);
     assert_eq!(talk.say(&mut client, "WAITAOF 0 1 0"), "");
     talk.say(&mut second, "REPLCONF ACK 10 FACK 10");
     let reply = again(&mut talk, &mut client);
@@ -121,4 +172,13 @@ fn requests_wait_for_acknowledgements() {
         ["MULTI", "WAIT 3 0", "EXEC"].map(|line| talk.say(&mut client, line)),
         ["+OK|".to_owned(), "+QUEUED|".into(), "*1|:2|".into()]
     );
+    // The stream ends, and another one begins, which has the client's writes from its start.
+    client.written = (0, 1000);
+    assert_eq!(talk.say(&mut client, "WAIT 1 0"), "");
+    let id = talk.keyspace.new_stream_id();
+    talk.keyspace.begin_stream(StreamPosition::new(id, 0)).unwrap();
+    assert_eq!(again(&mut talk, &mut client), ":2\r\n");
+    assert_eq!(talk.say(&mut client, "WAIT 1 0"), ":2|");
+    talk.keyspace.discard();
+    assert_eq!(talk.say(&mut client, "WAIT 1 0"), "", "nothing of it was committed");
 }

@@ -169,6 +169,23 @@ fn bytes_of_an_earlier_version_are_counted_once() {
     tried.talk.keyspace.check_bytes();
 }
 
+/// A program of an earlier format has changed data that were counted: the count is not believed.
+#[test]
+fn bytes_that_a_program_of_an_earlier_format_has_left_are_not_believed() {
+    let mut tried = Tried::new(11);
+    tried.run(&[b"SET", b"k", b"v"]);
+    tried.talk.keyspace.commit(&WriteOptions::default()).unwrap();
+    assert_eq!(tried.talk.keyspace.data_bytes(), Some(2));
+    tried.run(&[b"SET", b"k", b"longer"]);
+    tried.talk.keyspace.leave_bytes();
+    tried.start(Arc::new(tried.store.crash_with(CrashMode::KeepAll)));
+    assert_eq!(tried.talk.keyspace.data_bytes(), None);
+    assert!(tried.talk.keyspace.count_all_bytes().unwrap());
+    tried.talk.keyspace.check_bytes();
+    tried.start(Arc::new(tried.store.crash_with(CrashMode::KeepAll)));
+    assert_eq!(tried.talk.keyspace.data_bytes(), Some(7));
+}
+
 /// An overwritten string of any size is counted without being read.
 #[test]
 fn long_strings_are_counted_where_only_their_start_is_in_memory() {

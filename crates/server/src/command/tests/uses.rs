@@ -57,6 +57,20 @@ fn commands_that_only_look_at_keys_are_no_uses() {
     );
 }
 
+/// Where keys are evicted by their uses, the use of a new key is known although the memory for hot keys is full.
+#[test]
+fn uses_of_new_keys_are_known_when_hot_keys_are_full() {
+    for (policy, limit, is_known) in [("allkeys-lru", "1gb", true), ("allkeys-lru", "0", false), ("allkeys-random", "1gb", false)] {
+        let mut used = Used::new(policy);
+        used.say(&format!("CONFIG SET maxdata {limit}"));
+        used.talk.keyspace.keep_hot_bytes(200 << 10);
+        (0..2_000).for_each(|n| _ = used.talk.say(&mut used.session, &format!("SET key{n} {}", "x".repeat(200))));
+        assert_eq!((used.say("SET new 1"), used.say("GET new")), ("+OK|".into(), "$1|1|".into()));
+        used.talk.keyspace.set_now(used.talk.keyspace.now() + 10_000);
+        assert_eq!(used.say("OBJECT IDLETIME new") == ":10|", is_known, "{policy} {limit}");
+    }
+}
+
 #[test]
 fn uses_are_counted_under_a_policy_that_goes_by_them() {
     let mut used = Used::new("volatile-lfu");

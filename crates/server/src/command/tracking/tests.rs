@@ -77,12 +77,13 @@ fn commands_of_a_transaction_count_one_by_one() {
     assert_eq!(told(&mut talk, &[&reader]), push(1, &["k"]));
     talk.say(&mut writer, "DEL k");
     assert_eq!(told(&mut talk, &[&reader]), push(1, &["k"]));
-    // A message to itself comes in the midst of the transaction, an invalidation behind it.
+    // A message to itself and an invalidation come behind the transaction.
     for line in ["SUBSCRIBE news", "GET k", "MULTI", "SET k 1", "PUBLISH news x"] {
         talk.say(&mut reader, line);
     }
-    assert_eq!(talk.say(&mut reader, "EXEC"), "*2|+OK|>3|$7|message|$4|news|$1|x|:1|");
-    assert_eq!(told(&mut talk, &[&reader]), push(1, &["k"]));
+    assert_eq!(talk.say(&mut reader, "EXEC"), "*2|+OK|:1|");
+    let told = told(&mut talk, &[&reader]);
+    assert!(told.contains(">3|$7|message|$4|news|$1|x|") && told.contains(&push(1, &["k"])), "{told}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ const FIRST: u8 = 5;
 /// Unit of the time of a use, milliseconds.
 const TICK_MS: u64 = 50;
 
-/// How frequencies are counted.
+/// How uses are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counting {
     /// Whether uses change the frequency.
@@ -18,11 +18,13 @@ pub struct Counting {
     pub log_factor: u64,
     /// Minutes without use that take one from the frequency; 0: none do.
     pub decay_minutes: u64,
+    /// Whether the write of a key whose entry is not in memory counts for its admission, as keys are evicted by their uses.
+    pub counts_writes: bool,
 }
 
 impl Default for Counting {
     fn default() -> Self {
-        Counting { is_on: false, log_factor: 10, decay_minutes: 1 }
+        Counting { is_on: false, log_factor: 10, decay_minutes: 1, counts_writes: false }
     }
 }
 

@@ -59,6 +59,7 @@ fn names_of_policies_are_read_and_shown() {
     }
     assert_eq!((Policy::names().split(", ").count(), Policy::parse("lru")), (8, None));
     assert!(Policy::All(Rank::Frequency).is_by_frequency() && !Policy::Never.is_by_frequency());
+    assert!(Policy::Volatile(Rank::Idle).is_by_use() && !Policy::Volatile(Rank::Deadline).is_by_use());
 }
 
 /// Keys that were used lately, or often, are left; of the others those go that the hand meets first.
@@ -98,6 +99,30 @@ fn keys_out_of_memory_go_first() {
     assert!(!keyspace.can_evict(Policy::All(Rank::Random)));
 }
 
+/// Once the memory for hot keys is full, a new key in use takes the place of an old one, and is not evicted before keys without use. Keys
+/// that are evicted take no place.
+#[test]
+fn new_keys_in_use_stay_when_hot_keys_are_full() {
+    let mut keyspace = fresh();
+    keyspace.set_counting(Counting { counts_writes: true, ..Counting::default() });
+    keyspace.keep_hot_bytes(200 << 10);
+    fill(&mut keyspace, 5_000, |_| None);
+    let new = 5_000..5_100;
+    keyspace.set_now(2_000_000);
+    for n in new.clone() {
+        keyspace.begin_command(true);
+        keyspace.set_string(0, name(n).as_bytes(), &[b'x'; EACH as usize - 10], None).unwrap();
+        commit(&mut keyspace);
+        assert!(read(&mut keyspace, n));
+    }
+    keyspace.set_now(3_000_000);
+    assert_eq!(evict(&mut keyspace, Policy::All(Rank::Idle), 2_500 * EACH), 2_600);
+    assert_eq!(left(&keyspace, 5_100).iter().filter(|n| new.contains(n)).count(), 100);
+    for n in new {
+        assert_eq!(keyspace.idle_seconds(0, name(n).as_bytes()), Some(1_000), "{n}");
+    }
+}
+
 #[test]
 fn keys_without_deadline_stay_where_the_policy_says_so() {
     for rank in [Rank::Idle, Rank::Frequency, Rank::Random, Rank::Deadline] {
@@ -130,6 +155,26 @@ fn the_first_deadlines_are_evicted_first() {
     keyspace.discard();
     evict(&mut keyspace, policy, 0);
     assert_eq!(keyspace.size(0), 0);
+}
+
+/// A deadline counts as it is when its key is to be evicted: also one that is not committed, and one that was prolonged after the choice.
+#[test]
+fn deadlines_count_as_they_are_now() {
+    let mut keyspace = fresh();
+    let policy = Policy::Volatile(Rank::Deadline);
+    fill(&mut keyspace, 100, |n| Some(2_000_000_000 + n));
+    let sooner = name(1_000);
+    keyspace.set_string(0, sooner.as_bytes(), &[b'x'; EACH as usize - 10], Some(1_900_000_000)).unwrap();
+    // Chooses victims, the uncommitted key among them, and evicts one.
+    assert_eq!(keyspace.evict(policy, 5, 100 * EACH).unwrap(), 1);
+    assert!(!keyspace.exists(0, sooner.as_bytes()).unwrap() && left(&keyspace, 100).len() == 100);
+    commit(&mut keyspace);
+    (0..10).for_each(|n| assert!(keyspace.set_deadline(0, name(n).as_bytes(), Some(3_000_000_000)).unwrap()));
+    commit(&mut keyspace);
+    assert_eq!(keyspace.evict(policy, 5, 99 * EACH).unwrap(), 1);
+    let left = left(&keyspace, 100);
+    assert!(left.len() == 99 && !left.contains(&10), "{left:?}");
+    keyspace.check_bytes();
 }
 
 /// Writes of the present turn are not evicted, nor is a victim that was used meanwhile; a collection goes with all its bytes.

@@ -2,7 +2,7 @@
 
 use super::{commit, get};
 use crate::keyspace::backlog::BACKLOG;
-use crate::keyspace::{Error, Keyspace, Kind, STREAM_FORMAT, StreamId, StreamPosition};
+use crate::keyspace::{Error, Keyspace, Kind, StreamId, StreamPosition};
 use crate::testing::{Random, fresh, open, small_settings};
 use parking_lot::Mutex;
 use sinter_storage::store::{CrashMode, FaultStore, MemoryStore, Store};
@@ -72,13 +72,11 @@ fn the_setting_is_as_the_format_says() {
     keyspace.note_amid(true);
     keyspace.change_stream_id(id(b'x'));
     assert!(keyspace.is_committed() && keyspace.stream().is_none());
-    assert_eq!(keyspace.number_setting(b"format").unwrap(), Some(5));
     keyspace.begin_stream(StreamPosition::new(id(b'a'), 0x0102)).unwrap();
     commit(&mut keyspace);
     let starts = [&[2, 1, 0, 0, 0, 0, 0, 0][..], &[255; 16]].concat();
     let expected = [&[b'a'; 40][..], &[2, 1, 0, 0, 0, 0, 0, 0], &starts, &[255, 0]].concat();
     assert_eq!(keyspace.setting(b"stream").unwrap(), Some(expected));
-    assert_eq!((keyspace.number_setting(b"format").unwrap(), STREAM_FORMAT), (Some(6), 6));
     keyspace.feed(b"xyz", Some(2));
     commit(&mut keyspace);
     keyspace.change_stream_id(id(b'b'));
@@ -92,7 +90,10 @@ fn the_setting_is_as_the_format_says() {
     assert_eq!((keyspace.stream(), keyspace.backlog_start()), (Some(&position), 0x0102));
     assert_eq!(read(&keyspace, 0x0103, 1).unwrap(), b"y");
     // What cannot be read is refused.
-    for damaged in [&expected[..73], &expected[..74 + 40], &[&expected[..], b"\0"].concat()[..], &[&b"-"[..], &expected[1..]].concat()[..]]
+    let mut unknown = expected.clone();
+    unknown[73] = 4;
+    for damaged in
+        [&expected[..73], &expected[..74 + 40], &[&expected[..], b"\0"].concat()[..], &[&b"-"[..], &expected[1..]].concat()[..], &unknown]
     {
         keyspace.turn.put(super::Room::Keys, super::layout::setting_key(b"stream"), damaged);
         assert!(matches!(keyspace.load_stream(), Err(Error::Damaged(_))));
@@ -152,6 +153,69 @@ fn a_restart_knows_whether_the_stream_ends_amid_a_string() {
         drop(keyspace);
         assert_eq!(open(&store, 2).is_amid(), is_amid);
     }
+}
+
+/// A primary may know the stream by its second id only while nobody has heard of the present one and nothing has come since; a restart
+/// keeps that in mind.
+#[test]
+fn the_second_id_counts_while_nobody_has_heard_of_the_first_one() {
+    let store = Arc::new(MemoryStore::new());
+    let mut keyspace = open(&store, 1);
+    keyspace.hide_stream_id();
+    assert_eq!(keyspace.stream_elsewhere(), None);
+    keyspace.begin_stream(StreamPosition::new(id(b'a'), 0)).unwrap();
+    feed(&mut keyspace, 10);
+    commit(&mut keyspace);
+    // The id of a primary is known to others, also a new one.
+    keyspace.change_stream_id(id(b'b'));
+    assert_eq!(keyspace.stream_elsewhere(), Some((id(b'b'), 10)));
+    // Ids of this server's own, one after the other.
+    for letter in [b'c', b'd'] {
+        keyspace.change_stream_id(id(letter));
+        keyspace.hide_stream_id();
+        commit(&mut keyspace);
+        keyspace.close().unwrap();
+        keyspace = open(&store, 1);
+        let position = StreamPosition { id: id(letter), offset: 10, second: Some((id(b'b'), 10)), db: Some(10) };
+        assert_eq!((keyspace.stream(), keyspace.stream_elsewhere()), (Some(&position), Some((id(b'b'), 10))));
+    }
+    assert_eq!(keyspace.setting(b"stream").unwrap().unwrap()[73], 2);
+    keyspace.tell_stream_id();
+    assert_eq!(keyspace.stream_elsewhere(), Some((id(b'd'), 10)));
+    keyspace.discard();
+    assert_eq!(keyspace.stream_elsewhere(), Some((id(b'b'), 10)));
+    feed(&mut keyspace, 5);
+    assert_eq!(keyspace.stream_elsewhere(), Some((id(b'd'), 15)), "the other stream has no such bytes");
+    keyspace.tell_stream_id();
+    commit(&mut keyspace);
+    keyspace.change_stream_id(id(b'e'));
+    assert_eq!(keyspace.stream().unwrap().second, Some((id(b'd'), 15)));
+}
+
+/// The ids of the last eight streams are known after a restart, each up to its end; older ones are forgotten.
+#[test]
+fn earlier_ids_are_known() {
+    let store = Arc::new(MemoryStore::new());
+    let mut keyspace = open(&store, 1);
+    keyspace.begin_stream(StreamPosition::new(id(b'a'), 0)).unwrap();
+    for letter in b'b'..=b'j' {
+        feed(&mut keyspace, 10);
+        keyspace.change_stream_id(id(letter));
+    }
+    commit(&mut keyspace);
+    let ends = |keyspace: &Keyspace| (b'A'..=b'K').map(|letter| keyspace.same_until(&[letter; 40])).collect::<Vec<_>>();
+    let known = ends(&keyspace);
+    let expected: Vec<_> = [None].into_iter().chain((2..=9).map(|n| Some(10 * n))).chain([Some(90), None]).collect();
+    assert_eq!(known, expected);
+    keyspace.change_stream_id(id(b'k'));
+    assert_eq!((keyspace.same_until(&[b'b'; 40]), keyspace.same_until(&[b'k'; 40])), (None, Some(90)));
+    keyspace.discard();
+    let setting = keyspace.setting(b"stream").unwrap().unwrap();
+    keyspace.close().unwrap();
+    let mut keyspace = open(&store, 2);
+    assert_eq!((ends(&keyspace), setting.len()), (known, 74 + 8 * 48));
+    keyspace.turn.put(super::Room::Keys, super::layout::setting_key(b"stream"), [&setting[..], &setting[74..74 + 48]].concat());
+    assert!(matches!(keyspace.load_stream(), Err(Error::Damaged(_))), "a ninth one is none of this format");
 }
 
 /// Random turns, some of them dropped, with trims, new ids and restarts in between.

@@ -1,17 +1,18 @@
 //! The connection of a replica's primary: its requests are the replication stream.
 //!
 //! Requests run like those of a client, without replies. The bytes of applied requests go to the replica's own stream, a transaction at
-//! once, so that data and offset are in one batch. A request that fails here is logged, and the stream goes on.
+//! once, so that data and offset are in one batch. A request that fails here, also inside a transaction, is logged, and the stream goes on.
 
 use super::Connection;
 use crate::command::{Ended, Server, Session};
 use crate::log::Level;
 use crate::net::stream::Stream;
+use crate::replication::Untold;
 use std::fmt::Display;
 
 /// Milliseconds between two lines of the log about requests that fail.
 const TOLD_EVERY_MS: u64 = 1000;
-/// Bytes of a reply that the log repeats, at most.
+/// Bytes of a reply, or of a word of a request, that the log repeats, at most.
 const REPEATED: usize = 200;
 /// Memory that the bytes of a transaction keep for the next one.
 const KEPT: usize = 64 << 10;
@@ -30,19 +31,24 @@ impl Connection {
     /// Notes that the primary's request, of `used` bytes, was run: drops its reply, and adds its bytes to the stream.
     pub(super) fn note_applied(&mut self, used: usize, ended: Ended, server: &mut Server, now: u64) {
         let reply = self.output.get(self.turn_start..).unwrap_or_default();
-        if reply.starts_with(b"-") {
-            let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
-            let why = line.get(..line.len().min(REPEATED)).unwrap_or_default().escape_ascii().to_string();
-            tell_failed(server, self.session.last_command, &why, now);
-            // What follows is about a database that is not here. The link begins anew, and fails again, until there is none of that.
-            if self.session.last_command == "select" {
+        let why = reply.starts_with(b"-").then(|| shown(reply.split(|byte| *byte == b'\r').next().unwrap_or_default()));
+        self.output.truncate(self.turn_start);
+        self.later.truncate(self.turn_start);
+        self.turn_replies = 0;
+        if let Some(why) = why {
+            let mut arguments = self.parser.arguments(self.input.get(self.taken..).unwrap_or_default());
+            if arguments.next().is_some_and(|name| name.eq_ignore_ascii_case(b"select")) {
+                // The requests behind it are about a database that is not here. The link begins anew, and ends here again.
+                let database = shown(arguments.next().unwrap_or_default());
+                server.event(Level::Warning, "primary_database_missing", &[("database", &database), ("why", &why)]);
+                server.upstream.untold = None;
                 self.is_dead = true;
                 return;
             }
         }
-        self.output.truncate(self.turn_start);
-        self.later.truncate(self.turn_start);
-        self.turn_replies = 0;
+        if !self.session.is_in_transaction() {
+            tell_failed(server, now);
+        }
         if ended == Ended::EngineFailed {
             return;
         }
@@ -82,13 +88,20 @@ impl Connection {
     }
 }
 
-/// Logs that a request of the primary has failed here, which may mean that the data differ.
-fn tell_failed(server: &mut Server, command: &str, why: &str, now: u64) {
-    server.upstream.failed += 1;
-    if now.saturating_sub(server.upstream.told_at) < TOLD_EVERY_MS {
+/// The beginning of some bytes, for people.
+fn shown(bytes: &[u8]) -> String {
+    bytes.get(..bytes.len().min(REPEATED)).unwrap_or_default().escape_ascii().to_string()
+}
+
+/// Logs that a request or a transaction of the primary has failed here, which may mean that the data differ.
+fn tell_failed(server: &mut Server, now: u64) {
+    let Some(Untold { command, why, skips }) = server.upstream.untold.take() else { return };
+    let told_at = &mut server.upstream.told_at[usize::from(skips)];
+    if now.saturating_sub(*told_at) < TOLD_EVERY_MS {
         return;
     }
-    server.upstream.told_at = now;
-    let values: [(&str, &dyn Display); 3] = [("command", &command), ("why", &why), ("all", &server.upstream.failed)];
-    server.event(Level::Warning, "primary_request_failed", &values);
+    *told_at = now;
+    let values: [(&str, &dyn Display); 3] =
+        [("command", &command.escape_ascii()), ("why", &why.escape_ascii()), ("all", &server.upstream.failed)];
+    server.event(Level::Warning, if skips { "primary_transaction_skipped" } else { "primary_request_failed" }, &values);
 }

@@ -6,9 +6,9 @@ use std::net::Shutdown;
 
 /// A clock that stands still until it is given a step: then each reading takes so many nanoseconds.
 #[derive(Debug, Default)]
-struct Stepping {
+pub struct Stepping {
     now: AtomicU64,
-    step: AtomicU64,
+    pub step: AtomicU64,
 }
 
 impl Clock for Stepping {
@@ -27,7 +27,7 @@ const SCRIPT: &str = "if ARGV[1] == 'write' then redis.call('set', 'mine', 'x') 
 const RUNS: usize = 16;
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 
-fn request(words: &[&str]) -> Vec<u8> {
+pub fn request(words: &[&str]) -> Vec<u8> {
     let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{bulks}", words.len()).into_bytes()
 }

@@ -3,6 +3,8 @@
 use super::steps::ask;
 use super::*;
 use crate::command::Stage;
+use crate::keyspace::StreamPosition;
+use crate::replication::{Address, Failover, State, Target};
 use sinter_storage::store::{Calls, EIO, Fault, Operation};
 
 /// Turns until a client has got bytes that end like this, or was closed; returns all of them.
@@ -58,6 +60,66 @@ fn a_replica_gets_what_the_engine_has() {
     (0..3).for_each(|_| driven.turn());
     let (_, seen) = driven.net.server.replicas.iter().next().unwrap();
     assert_eq!((seen.sent, seen.stage), (offset, Stage::Online));
+}
+
+/// A former primary that cannot be promoted again is a replica still, with nothing of it written, and the handover goes on until it can.
+#[test]
+fn a_promotion_that_fails_is_tried_again() {
+    let memory = Arc::new(MemoryStore::new());
+    let mut keyspace = Keyspace::open(memory.clone(), &small_settings(), 7).unwrap();
+    let id = keyspace.new_stream_id();
+    keyspace.begin_stream(StreamPosition::new(id, 0)).unwrap();
+    for n in 0..100 {
+        keyspace.set_string(4 + n / 50, format!("key:{n}").as_bytes(), &[b'v'; 1000], None).unwrap();
+    }
+    keyspace.set_string(5, b"\0sinterdb:parts:0", b"parts of an earlier primary", None).unwrap();
+    keyspace.commit(&WriteOptions::default()).unwrap();
+    keyspace.db().flush().unwrap();
+    keyspace.close().unwrap();
+    let faulty = Arc::new(FaultStore::new(memory));
+    let keyspace = Keyspace::open(faulty.clone(), &small_settings(), 7).unwrap();
+    let to = Address { host: "127.0.0.1".into(), port: 1 };
+    let mut server = Server::default();
+    server.configuration.following.primary = Some(to.clone());
+    let mut driven = Driven::over(keyspace, &[false], server);
+    let Net { event_loop, keyspace, server } = &mut driven.net;
+    server.upstream.failover = Failover::Handing { to, may_lead: false };
+    faulty.inject(Fault::from(Calls::Only(Operation::Read), 0, EIO));
+    event_loop.end_attempt(&mut Data { keyspace, server }, Target::Refuses);
+    assert!(server.is_replica() && server.upstream.failover.runs());
+    assert_eq!((keyspace.is_committed(), keyspace.stream().unwrap().id, server.feed.unfed()), (true, id, 0));
+    faulty.clear();
+    event_loop.end_attempt(&mut Data { keyspace, server }, Target::Refuses);
+    assert!(!server.is_replica() && !server.upstream.failover.runs());
+    assert_eq!(keyspace.stream().unwrap().second.map(|(id, _)| id), Some(id));
+    assert!(!keyspace.exists(5, b"\0sinterdb:parts:0").unwrap());
+}
+
+/// A pause holds back clients, and not the stream of a primary that has waited for the engine.
+#[test]
+fn a_pause_is_none_for_the_primary() {
+    let mut driven = Driven::new();
+    let address = driven.net.address().unwrap();
+    let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+    driven.settle(2);
+    let Net { event_loop, keyspace, server } = &mut driven.net;
+    let ids: Vec<u64> = event_loop.connections.iter().map(|(id, _)| id).collect();
+    for id in &ids {
+        event_loop.connections.get_mut(*id).unwrap().is_postponed = true;
+        event_loop.postponed.push(*id);
+    }
+    event_loop.connections.get_mut(ids[1]).unwrap().session.is_primary = true;
+    server.upstream.state = State::Up(ids[1]);
+    server.pause.hold_until_end(driven.now + 1000);
+    event_loop.is_short_of_room = true;
+    event_loop.end_pause(&mut Data { keyspace, server }, driven.now);
+    assert_eq!(event_loop.postponed, ids, "the engine is short of free space");
+    event_loop.is_short_of_room = false;
+    event_loop.end_pause(&mut Data { keyspace, server }, driven.now);
+    assert_eq!((&event_loop.postponed[..], &event_loop.active[..]), (&ids[..1], &ids[1..]));
+    assert!(!event_loop.connections.get(ids[1]).unwrap().is_postponed);
+    event_loop.end_pause(&mut Data { keyspace, server }, driven.now + 1000);
+    assert!(event_loop.postponed.is_empty() && event_loop.active == [ids[1], ids[0]]);
 }
 
 /// Data that cannot be read close the replica, and nobody else.
