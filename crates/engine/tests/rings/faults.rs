@@ -208,7 +208,7 @@ fn ring(name: &str, workload: Workload) {
     let model = Arc::new(Model::new(&workload.steps));
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
     Runner::new(&workload, &model, store.clone()).run().expect("nothing fails");
-    assert!(store.count(Operation::Close) > 1, "segments of the log end, the last one at the close");
+    assert!(store.count(Operation::Close) > 0, "the last segment of the log ends at the close");
     let (mut trials, mut failures) = (0u64, Vec::new());
     for plan in PLANS {
         let calls = if matches!(plan, Plan::Read) { store.reading_calls() } else { store.mutating_calls() };
