@@ -100,19 +100,26 @@ impl Inner {
     }
 
     /// Waits until `fits`, as long as work that runs or is due may free space, but not for ever where no data can be demoted: nobody else
-    /// writes while the leader waits.
-    fn await_free(&self, until_ns: u64, fits: impl Fn(&Inner, &Shared) -> bool) -> Result<bool> {
+    /// writes while the leader waits. A merge that begins takes space that was seen free, and gives it back with more: the wait goes on.
+    pub(super) fn await_free(&self, until_ns: u64, fits: impl Fn(&Inner, &Shared) -> bool) -> Result<bool> {
         let is_late =
             |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until_ns && (inner.is_scarce() || inner.demotable(shared) == 0);
         let is_over = |inner: &Inner, shared: &Shared| is_late(inner, shared) || (inner.is_idle(shared) && !inner.may_move(shared));
-        match self.wait_until(|inner, shared| fits(inner, shared) || is_over(inner, shared)) {
+        loop {
             // A flush may find space where a merge did not.
-            Ok(()) | Err(Error::NoSpace(_)) => {}
-            Err(error) => return Err(error),
+            let is_refused = match self.wait_until(|inner, shared| fits(inner, shared) || is_over(inner, shared)) {
+                Ok(()) => false,
+                Err(Error::NoSpace(_)) => true,
+                Err(error) => return Err(error),
+            };
+            // Inputs merged meanwhile are free once their deletion is durable.
+            self.sync_deletions()?;
+            let shared = self.shared.lock();
+            let does_fit = fits(self, &shared);
+            if does_fit || is_refused || is_over(self, &shared) {
+                return Ok(does_fit);
+            }
         }
-        // Inputs merged meanwhile are free once their deletion is durable.
-        self.sync_deletions()?;
-        Ok(fits(self, &self.shared.lock()))
     }
 
     /// Returns whether tables of all that memtables hold, with `bytes` more, fit into the free space, beside what merges need if asked for;

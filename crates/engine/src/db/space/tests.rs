@@ -3,6 +3,7 @@
 use crate::db::Builder;
 use crate::settings::{DbSettings, FamilySettings};
 use sinter_storage::store::MemoryStore;
+use std::cell::Cell;
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -29,4 +30,20 @@ fn the_reserve_goes_by_what_memtables_hold_together() {
 fn a_small_medium_reserves_a_quarter() {
     assert_eq!(reserved(u64::MAX, 4, 400 * MIB), (50 * MIB, 100 * MIB));
     assert_eq!(reserved(u64::MAX, 1, 0), (0, 0));
+}
+
+/// A merge takes the space that a waiting write has just seen free: the write waits until that merge has given it back.
+#[test]
+fn a_write_waits_for_space_that_a_merge_took_from_it() {
+    let db = Builder::default().open_store(Arc::new(MemoryStore::new())).unwrap();
+    // As if a merge ran.
+    db.inner.shared.lock().running += 1;
+    let looks = Cell::new(0);
+    let is_free = db.inner.await_free(u64::MAX, |_, _| {
+        looks.set(looks.get() + 1);
+        looks.get() != 2
+    });
+    db.inner.shared.lock().running -= 1;
+    assert!(is_free.unwrap(), "after {} looks", looks.get());
+    db.close().unwrap();
 }
