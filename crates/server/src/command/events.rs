@@ -16,6 +16,16 @@ use std::sync::LazyLock;
 const CLASSES: &str = "g$lshzxetdnKEm";
 /// The classes that `A` stands for.
 const ALL: &str = "g$lshzxetd";
+/// Bits of the classes that publish messages by key and by event. Without one of them, no event has a message.
+const PUBLISHED: u32 = bit_of(b'K') | bit_of(b'E');
+
+const fn bit_of(class: u8) -> u32 {
+    let mut at = 0;
+    while CLASSES.as_bytes()[at] != class {
+        at += 1;
+    }
+    1 << at
+}
 
 /// The classes of events that are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +55,7 @@ impl Events {
 
     /// Whether any messages are published.
     pub fn is_on(self) -> bool {
-        self.has('K') || self.has('E')
+        self.0 & PUBLISHED != 0
     }
 }
 
