@@ -2,10 +2,30 @@
 
 use super::connection::Connection;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Hash of session numbers, which the server gives: nobody can choose colliding ones.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing: the table takes the upper bits and the lower ones.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
 
 /// All connections by session number. A connection that is being served is taken out, and its number stays.
 #[derive(Default)]
-pub(super) struct Connections(HashMap<u64, Option<Box<Connection>>>);
+pub(super) struct Connections(HashMap<u64, Option<Box<Connection>>, BuildHasherDefault<NumberHasher>>);
 
 impl Connections {
     /// Number of connections, including those taken out.
