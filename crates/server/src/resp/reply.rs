@@ -74,6 +74,10 @@ impl<'a> Writer<'a> {
     }
 
     fn line(&mut self, mark: u8, number: i64) {
+        // Most lengths have two digits.
+        if let Ok(small @ 10..100) = u8::try_from(number) {
+            return self.out.extend_from_slice(&[mark, b'0' + small / 10, b'0' + small % 10, b'\r', b'\n']);
+        }
         self.out.push(mark);
         put_integer(self.out, number);
         self.out.extend_from_slice(b"\r\n");

@@ -95,6 +95,13 @@ const DIGITS: usize = 10;
 /// Reads a line of a mark and a number of a few digits without leading zeros; returns the number, and the bytes of the line. `None`: the
 /// line is another one, or incomplete.
 pub(super) fn short_number(input: &[u8]) -> Option<(usize, usize)> {
+    match input {
+        [_, one @ b'0'..=b'9', b'\r', b'\n', ..] => return Some((usize::from(one - b'0'), 4)),
+        [_, ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            return Some((10 * usize::from(ten - b'0') + usize::from(one - b'0'), 5));
+        }
+        _ => {}
+    }
     let digits = input.get(1..)?;
     let mut number = 0;
     for (n, byte) in digits.iter().take(DIGITS + 1).enumerate() {
