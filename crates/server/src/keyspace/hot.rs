@@ -55,6 +55,8 @@ const SHARD_PLACES: usize = 4096;
 const FIRST_PLACES: usize = 64;
 /// Bytes of an entry that are prefetched.
 const EXPECTED: usize = 256;
+/// A value that outgrows its entry gets one part of so many of its bytes as spare.
+const GROWTH: usize = 8;
 /// Number of writes whose entries are prefetched ahead.
 const AHEAD: usize = 8;
 /// Number of segments swept for one entry before read entries are removed, too.
@@ -289,7 +291,7 @@ impl Hot {
         if self.has_room() || self.mark(marks) {
             let used = if purpose == Purpose::Use { Use::NEVER.again(&mut self.clock) } else { Use::NEVER };
             let mut room = [0; STUB_MOST];
-            self.insert((marks.0, used), key, kept(key, value, &mut room));
+            self.insert((marks.0, used), key, kept(key, value, &mut room), 0);
         }
     }
 
@@ -327,7 +329,7 @@ impl Hot {
             match value.zip(layout::marks(key)) {
                 Some((value, (mark, _))) if self.has_room() => {
                     let used = Use::NEVER.again(&mut self.clock);
-                    self.insert((mark, used), key, value);
+                    self.insert((mark, used), key, value, 0);
                 }
                 Some((_, marks)) if self.clock.counting.counts_writes => _ = self.mark(marks),
                 _ => {}
@@ -351,7 +353,8 @@ impl Hot {
         if let Some(value) = value
             && let Some((mark, _)) = layout::marks(key)
         {
-            self.insert((mark, entry.used), key, value);
+            // A value that has grown grows again.
+            self.insert((mark, entry.used), key, value, value.len() / GROWTH);
         }
     }
 
@@ -407,10 +410,10 @@ impl Hot {
         self.len -= 1;
     }
 
-    /// Adds an entry that is not cached.
-    fn insert(&mut self, (mark, used): (u32, Use), key: &[u8], value: &[u8]) {
+    /// Adds an entry that is not cached, with `spare` bytes for a longer value.
+    fn insert(&mut self, (mark, used): (u32, Use), key: &[u8], value: &[u8], spare: usize) {
         let bytes = HEAD + key.len() + value.len();
-        let units = bytes.div_ceil(UNIT);
+        let units = (bytes + spare).div_ceil(UNIT);
         let (Ok(key_bytes), Ok(value_bytes), Ok(units)) = (u16::try_from(key.len()), u16::try_from(value.len()), u16::try_from(units))
         else {
             return;
@@ -552,6 +555,20 @@ mod tests {
                 hot.missed(key, value, Purpose::Use);
             }
         });
+    }
+
+    #[test]
+    fn a_value_that_grows_seldom_moves() {
+        let mut hot = Hot::new(16 << 20);
+        let mut value = vec![7; 2000];
+        keep(&mut hot, &key(1), &value);
+        for _ in 0..100 {
+            value.extend_from_slice(&[7; 20]);
+            hot.wrote(&key(1), Some(&value));
+            assert_eq!(get(&mut hot, &key(1)).as_ref(), Some(&value));
+        }
+        hot.check();
+        assert_eq!(hot.segments.len(), 1);
     }
 
     #[test]
