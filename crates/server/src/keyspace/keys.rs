@@ -260,7 +260,7 @@ impl Keyspace {
         };
         new.deltas = deltas;
         let step = delta::step(&new.encode(b""), splices.unwrap_or_default());
-        self.turn.change(&self.place, step, |out| new.put(out, body));
+        self.turn.change(&self.place, &step, |out| new.put(out, body));
     }
 
     /// Removes a key and its value.

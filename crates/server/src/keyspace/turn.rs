@@ -16,14 +16,12 @@ use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
-use std::collections::{HashMap, btree_map};
+use std::collections::btree_map;
 use std::ops::ControlFlow;
 
 /// Smallest batch that is worth waking a thread for, bytes: inserting it takes ten times as long as the wake-up. Tests have both sorts.
 const LARGE: usize = if cfg!(test) { 256 } else { 32 << 10 };
 
-/// Number of changes of entries for which a turn keeps memory.
-const KEPT_STEPS: usize = 1 << 14;
 /// Bytes of the replication stream for which a turn keeps memory.
 const KEPT_STREAM: usize = 1 << 20;
 
@@ -46,15 +44,13 @@ pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 struct Side {
     family: Family,
     written: Written,
-    /// For keys in `written` that were changed in part: the steps (`delta`) that turn the engine's value into the written one.
-    steps: HashMap<Vec<u8>, Vec<u8>>,
     /// Ranges that were removed before anything in `written`.
     cleared: Vec<Bounds>,
 }
 
 impl Side {
     fn new(family: Family) -> Self {
-        Side { family, written: Written::new(), steps: HashMap::new(), cleared: Vec::new() }
+        Side { family, written: Written::new(), cleared: Vec::new() }
     }
 
     fn is_cleared(&self, key: &[u8]) -> bool {
@@ -77,28 +73,13 @@ impl Side {
         self.written.is_empty() && self.cleared.is_empty()
     }
 
-    /// The value written to `key` is whole now: drops its steps.
-    fn forget_steps(&mut self, key: &[u8]) {
-        if !self.steps.is_empty() {
-            self.steps.remove(key);
-        }
-    }
-
-    fn take_back(&mut self, (from, to): &Bounds) {
-        self.written.take_back(from, to);
-        self.steps.retain(|key, _| key < from || key >= to);
-    }
-
     /// Frees the memory of the writes, of which there are none now.
     fn give_back(&mut self) {
         self.written = Written::new();
-        self.steps = HashMap::new();
     }
 
     fn reset(&mut self) {
         self.written.clear();
-        self.steps.clear();
-        self.steps.shrink_to(KEPT_STEPS);
         self.cleared.clear();
     }
 }
@@ -361,38 +342,29 @@ impl Turn {
 
     /// Writes a value that `value` appends to the bytes that it gets.
     pub fn put_with(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
-        let side = self.side_mut(room);
-        side.forget_steps(key.as_ref());
-        self.bytes += side.written.put(key.as_ref(), value);
+        self.bytes += self.side_mut(room).written.put(key.as_ref(), value);
         self.version += 1;
     }
 
     /// Changes a part of a key's value: `step` turns the engine's value into the one that `value` puts. If the turn has written the whole
     /// value before, it writes the whole value again.
-    pub fn change(&mut self, key: &[u8], step: Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
-        let side = &mut self.keys;
-        if let Some(steps) = side.steps.get_mut(key) {
-            steps.extend_from_slice(&step);
-        } else if side.written.get(key).is_none() && !side.is_cleared(key) {
-            side.steps.insert(key.to_vec(), step);
-        }
-        self.bytes += side.written.put(key, value);
+    pub fn change(&mut self, key: &[u8], step: &[u8], value: impl FnOnce(&mut Vec<u8>)) {
+        let is_whole = self.keys.is_cleared(key);
+        self.bytes += self.keys.written.change(key, step, is_whole, value);
         self.version += 1;
     }
 
     pub fn delete(&mut self, room: Room, key: impl AsRef<[u8]>) {
         self.bytes += key.as_ref().len();
         self.version += 1;
-        let side = self.side_mut(room);
-        side.forget_steps(key.as_ref());
-        side.written.delete(key.as_ref());
+        self.side_mut(room).written.delete(key.as_ref());
     }
 
     /// Removes a range of keys. Removing a range repeatedly takes no more memory.
     pub fn clear(&mut self, room: Room, bounds: Bounds) {
         self.version += 1;
         let side = self.side_mut(room);
-        side.take_back(&bounds);
+        side.written.take_back(&bounds.0, &bounds.1);
         if side.cleared.iter().any(|other| covers(other, &bounds)) {
             return;
         }
@@ -405,7 +377,7 @@ impl Turn {
     /// Withdraws all writes of this turn to a range that was empty before.
     pub fn forget(&mut self, room: Room, bounds: &Bounds) {
         self.version += 1;
-        self.side_mut(room).take_back(bounds);
+        self.side_mut(room).written.take_back(&bounds.0, &bounds.1);
         if self.is_empty() {
             self.bytes = 0;
         }
@@ -451,11 +423,8 @@ impl Turn {
             };
             let flow = match (&stored, &fresh) {
                 (Some(stored), _) if order == Ordering::Less => {
-                    if side.is_cleared(stored.key()) {
-                        ControlFlow::Continue(())
-                    } else {
-                        visit(stored.key(), stored.value())
-                    }
+                    let key = stored.key();
+                    if side.is_cleared(key) { ControlFlow::Continue(()) } else { visit(key, stored.value()) }
                 }
                 (_, Some((key, Some(value)))) => visit(key, value),
                 _ => ControlFlow::Continue(()),
@@ -498,8 +467,8 @@ impl Turn {
             for (from, to) in &side.cleared {
                 self.batch.delete_range_in(&side.family, from, to);
             }
-            for (key, value) in side.written.iter() {
-                match (value, side.steps.get(key)) {
+            for (key, value, steps) in side.written.iter_with_steps() {
+                match (value, steps) {
                     (Some(_), Some(steps)) => self.batch.merge_in(&side.family, key, steps),
                     (Some(value), None) => self.batch.put_in(&side.family, key, value),
                     (None, _) => self.batch.delete_in(&side.family, key),

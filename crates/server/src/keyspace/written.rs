@@ -45,6 +45,8 @@ struct Span {
 }
 
 impl Span {
+    const NONE: Span = Span { at: 0, len: 0 };
+
     /// The bytes from `at` to the end of what was written. An empty span starts at 0, so that bytes behind the rest may be removed.
     fn since(at: usize, bytes: &[u8]) -> Span {
         let len = bytes.len() - at;
@@ -69,6 +71,9 @@ struct Entry {
     hash: u64,
     key: Span,
     value: Value,
+    /// For a value that was changed in part: the steps (`delta`) that turn the engine's value into the written one. Empty: the value was
+    /// written whole.
+    steps: Span,
 }
 
 /// Keys that were written, and their values.
@@ -130,16 +135,49 @@ impl Written {
         if self.garbage > GARBAGE.max(self.bytes.len() / 2) {
             self.compact();
         }
-        let number = self.entry(key);
+        let (number, _) = self.entry(key);
+        self.forget_steps(number);
+        self.put_value(number, value)
+    }
+
+    /// Like [`Written::put`], for a value of which `step` changes a part. `is_whole`: there is no value of the engine to change.
+    pub fn change(&mut self, key: &[u8], step: &[u8], is_whole: bool, value: impl FnOnce(&mut Vec<u8>)) -> usize {
+        if self.garbage > GARBAGE.max(self.bytes.len() / 2) {
+            self.compact();
+        }
+        let (number, is_first) = self.entry(key);
+        let steps = self.entries[number].steps;
+        let is_partial = if is_first { !is_whole } else { steps.len > 0 };
+        if is_partial {
+            let mut at = steps.at;
+            if steps.range().end != self.bytes.len() {
+                at = self.bytes.len();
+                self.bytes.extend_from_within(steps.range());
+                self.garbage += steps.len;
+            }
+            self.bytes.extend_from_slice(step);
+            self.entries[number].steps = Span::since(at, &self.bytes);
+        }
+        self.put_value(number, value)
+    }
+
+    /// Notes that the value of an entry is written whole, or not at all.
+    fn forget_steps(&mut self, number: usize) {
+        self.garbage += std::mem::replace(&mut self.entries[number].steps, Span::NONE).len;
+    }
+
+    fn put_value(&mut self, number: usize, value: impl FnOnce(&mut Vec<u8>)) -> usize {
         let at = self.bytes.len();
         value(&mut self.bytes);
         let span = Span::since(at, &self.bytes);
-        self.entries[number].value = Value::Put(span);
-        key.len() + span.len
+        let entry = &mut self.entries[number];
+        entry.value = Value::Put(span);
+        entry.key.len + span.len
     }
 
     pub fn delete(&mut self, key: &[u8]) {
-        let number = self.entry(key);
+        let (number, _) = self.entry(key);
+        self.forget_steps(number);
         self.entries[number].value = Value::Deleted;
     }
 
@@ -151,6 +189,7 @@ impl Written {
                 self.garbage += entry.value.len();
                 self.len -= usize::from(!entry.value.is_taken_back());
                 entry.value = Value::TakenBack;
+                self.garbage += std::mem::replace(&mut entry.steps, Span::NONE).len;
             }
         }
         if let Some(order) = self.order.get_mut() {
@@ -166,6 +205,15 @@ impl Written {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
         let entries = self.entries.iter().enumerate();
         entries.filter_map(|(number, entry)| Some((&self.bytes[entry.key.range()], self.value(number)?)))
+    }
+
+    /// Like [`Written::iter`], with the steps of a value that was changed in part.
+    pub fn iter_with_steps(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>, Option<&[u8]>)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(number, entry)| {
+            let steps = (entry.steps.len > 0).then(|| &self.bytes[entry.steps.range()]);
+            Some((&self.bytes[entry.key.range()], self.value(number)?, steps))
+        })
     }
 
     /// The keys in order.
@@ -204,8 +252,9 @@ impl Written {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<usize>()
     }
 
-    /// The entry of a key that is about to be written, without the bytes of an earlier value. The caller gives it its value.
-    fn entry(&mut self, key: &[u8]) -> usize {
+    /// The entry of a key that is about to be written, without the bytes of an earlier value, and whether the key is not written yet. The
+    /// caller gives the entry its value.
+    fn entry(&mut self, key: &[u8]) -> (usize, bool) {
         let hash = self.hash(key);
         let (place, found) = self.find(hash, key);
         let number = found.unwrap_or(self.entries.len());
@@ -213,7 +262,7 @@ impl Written {
             let at = self.bytes.len();
             self.bytes.extend_from_slice(key);
             let span = Span::since(at, &self.bytes);
-            self.entries.push(Entry { hash, key: span, value: Value::TakenBack });
+            self.entries.push(Entry { hash, key: span, value: Value::TakenBack, steps: Span::NONE });
             self.places[place] = number + 1;
             if self.entries.len() > self.places.len() / 2 {
                 self.grow();
@@ -231,7 +280,7 @@ impl Written {
                 order.insert(Key::new(key.to_vec()), number);
             }
         }
-        number
+        (number, old.is_taken_back())
     }
 
     /// The slot and the number of a key's entry; `None`: there is none, and this would be its slot.
@@ -293,6 +342,7 @@ impl Written {
         };
         for entry in &mut entries {
             copy(&mut entry.key);
+            copy(&mut entry.steps);
             if let Value::Put(span) = &mut entry.value {
                 copy(span);
             }
@@ -400,6 +450,45 @@ mod tests {
             assert!(written.entries.len() == 1 && written.bytes.len() == 6 && written.places.len() == FIRST_PLACES);
         }
         assert_eq!((written.get(b"stays"), written.get(&[0, 0, 0, 0, 0])), (Some(Some(&b"!"[..])), None));
+    }
+
+    /// Steps of values that are changed again and again, among other writes.
+    #[test]
+    fn steps_are_of_values_that_were_changed_only_in_part() {
+        let (mut written, mut random) = (Written::new(), Random(5));
+        for _ in 0..50 {
+            // `Err`: the value is no change of the engine's.
+            let mut model = BTreeMap::<Vec<u8>, Result<Vec<u8>, ()>>::new();
+            for _ in 0..random.below(2000) {
+                let key = random.bytes(3, b"abc");
+                match random.below(12) {
+                    0 => {
+                        written.put(&key, |out| out.extend_from_slice(&[1; 900]));
+                        model.insert(key, Err(()));
+                    }
+                    1 => {
+                        written.delete(&key);
+                        model.insert(key, Err(()));
+                    }
+                    2 => {
+                        let to = [&key[..], b"b"].concat();
+                        written.take_back(&key, &to);
+                        model.retain(|other, _| *other < key || *other >= to);
+                    }
+                    n => {
+                        let (step, is_whole) = ([&b"step"[..], &random.bytes(9, b"xyz")].concat(), n == 3);
+                        written.change(&key, &step, is_whole, |out| out.extend_from_slice(&[2; 3000]));
+                        let steps = model.entry(key).or_insert(if is_whole { Err(()) } else { Ok(Vec::new()) });
+                        steps.iter_mut().for_each(|steps| steps.extend_from_slice(&step));
+                    }
+                }
+            }
+            let mut steps: Vec<_> =
+                written.iter_with_steps().map(|(key, _, steps)| (key.to_vec(), steps.map(<[u8]>::to_vec).ok_or(()))).collect();
+            steps.sort();
+            assert_eq!(steps, model.into_iter().collect::<Vec<_>>());
+            written.clear();
+        }
     }
 
     #[test]
