@@ -238,7 +238,9 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if gets {
         reply_string(context, key)?;
     }
-    let old = context.keyspace.find(context.db(), key)?;
+    // Setting looks for the key, too.
+    let needs_old = only != If::Always || ends == Ends::Keep;
+    let old = if needs_old { context.keyspace.find(context.db(), key)? } else { None };
     if !only.holds(context, key, old.is_some())? {
         if !gets {
             context.reply.null();

@@ -24,11 +24,16 @@ impl Keyspace {
         layout::check_key(key)?;
         self.need(db, key);
         self.look_up(db, key)?;
-        let Some(head) = self.known.head else {
+        let Some(head) = &self.known.head else {
             self.lookups.misses += 1;
             self.note(db, key, Change::Missed);
             return Ok(None);
         };
+        if !self.has_ended(head) && !self.has_due_fields(head) {
+            self.lookups.hits += 1;
+            return Ok(self.known.head);
+        }
+        let head = *head;
         let is_hidden = self.passed() == Passed::Hidden;
         let is_found = if self.has_ended(&head) {
             if !is_hidden {
@@ -37,8 +42,6 @@ impl Keyspace {
                 self.expired.keys += 1;
             }
             false
-        } else if !self.has_due_fields(&head) {
-            true
         } else if is_hidden {
             !self.are_all_due(&self.found(&head))?
         } else {

@@ -249,8 +249,11 @@ pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
 
 /// Appends an [`entry_key`] to `out`.
 pub(super) fn put_entry_key(out: &mut Vec<u8>, seed: u64, place: Place, key: &[u8]) {
-    out.push(place.0);
-    put_hash(out, hash(seed, key));
+    // Place and hash are eight bytes.
+    let mut start = hash(seed, key).to_be_bytes();
+    start[0] = place.0;
+    out.reserve(start.len() + key.len());
+    out.extend_from_slice(&start);
     out.extend_from_slice(key);
 }
 
