@@ -90,6 +90,10 @@ impl<C: Cursor> Merge<C> {
     /// Plays all matches of the winner again, which has moved.
     #[inline]
     fn replay(&mut self) {
+        if let [only] = &self.sources[..] {
+            self.standing = only.valid();
+            return;
+        }
         let mut node = self.leaf(self.top);
         let mut i = (self.top + self.sources.len()) / 2;
         while i > 0 {

@@ -173,7 +173,7 @@ impl DbIterator {
     }
 
     fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
-        let result = self.broken.clone().map_or(result, Err);
+        let result = if let Some(broken) = &self.broken { Err(broken.clone()) } else { result };
         self.started = true;
         self.fresh = true;
         self.failed = result.is_err();

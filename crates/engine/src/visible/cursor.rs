@@ -207,7 +207,8 @@ impl<C: Cursor> VisibleCursor<C> {
         self.stopped = false;
         while self.inner.valid() {
             let trailer = self.inner.trailer();
-            if skip && self.inner.key() == self.key {
+            let key = self.inner.key();
+            if skip && key == self.key {
                 older += 1;
                 if older == MAX_STEPS {
                     // Trailer 0 is the oldest there can be: the next key, or a last entry.
@@ -217,7 +218,7 @@ impl<C: Cursor> VisibleCursor<C> {
                 }
                 continue;
             }
-            if self.upper.as_deref().is_some_and(|upper| upper <= self.inner.key()) {
+            if self.upper.as_deref().is_some_and(|upper| upper <= key) {
                 return Ok(());
             }
             let seq = seq_of(trailer);
@@ -235,11 +236,14 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.inner.next()?;
                 continue;
             }
-            let covered = self.coverage.covers(self.inner.key(), seq) || self.has_expired();
+            let covered = self.coverage.covers(key, seq) || self.has_expired();
             match kind_of(trailer) {
                 Some(kind @ (Kind::Value | Kind::TimedValue)) if !covered => {
-                    let stored = self.inner.value();
-                    self.value_at = stored.len() - user_value(kind, self.inner.key(), stored)?.len();
+                    self.value_at = 0;
+                    if kind == Kind::TimedValue {
+                        let stored = self.inner.value();
+                        self.value_at = stored.len() - user_value(kind, key, stored)?.len();
+                    }
                     self.at = At::Inner;
                     return Ok(());
                 }
