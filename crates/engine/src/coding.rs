@@ -78,6 +78,16 @@ impl<'a> Decoder<'a> {
     /// A varint of at most 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
+        match self.rest {
+            [byte @ 0..0x80, tail @ ..] => {
+                self.rest = tail;
+                Some(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;

@@ -3,10 +3,10 @@
 //! Reading order: `layout` (engine keys), `entry` (encoding of a key's entry), `turn` (many commands become one batch), `written` (the
 //! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
 //! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
-//! written and read in steps), `libraries` (code of functions), `collection` and `inline` (small collections, which lie in their key's
-//! entry), `delta` (changes of entries), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and `ranks`
-//! (positions of elements in their order), `watch`, `waits` and `changes` (clients that want to know of a change), `trace` (changes for a
-//! second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `sizes` (bytes of keys and
+//! written and read in steps), `libraries` (code of functions), `collection`, `inline` and `body` (small collections, which lie in their
+//! key's entry), `delta` (changes of entries), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and
+//! `ranks` (positions of elements in their order), `watch`, `waits` and `changes` (clients that want to know of a change), `trace` (changes
+//! for a second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `sizes` (bytes of keys and
 //! values), `eviction` (removal of keys beyond a limit of bytes), `image` (whole keyspaces and whole values), `successor` (replacement of
 //! all keys at once), `stream_position` and `backlog` (the replication stream).
 //!
@@ -18,6 +18,7 @@
 //! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
 
 mod backlog;
+mod body;
 mod budget;
 mod changes;
 mod cleaner;

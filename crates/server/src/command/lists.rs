@@ -106,13 +106,12 @@ fn pop(context: &mut Context, arguments: &[&[u8]], side: Side) -> Outcome {
         return Err(super::wrong_arity(arguments[0]));
     }
     let most = arguments.get(2).map(|text| not_negative(text)).transpose()?;
-    let is_there = context.find(arguments[1], Kind::List)?.is_some();
     match most {
         None => {
             let items = take(context, arguments[1], side, 1)?;
             context.reply.bulk_or_null(items.first().map(Vec::as_slice));
         }
-        Some(_) if !is_there => context.reply.null_array(),
+        Some(_) if context.keyspace.find_kind(context.session.db, arguments[1], Kind::List)?.is_none() => context.reply.null_array(),
         Some(most) => {
             let items = take(context, arguments[1], side, most)?;
             reply_items(&mut context.reply, &items);
@@ -166,8 +165,8 @@ fn lmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn llen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let head = context.find(arguments[1], Kind::List)?;
-    context.reply.count(size(head.as_deref()));
+    let head = context.keyspace.find_kind(context.session.db, arguments[1], Kind::List)?;
+    context.reply.count(size(head.as_ref()));
     Ok(())
 }
 

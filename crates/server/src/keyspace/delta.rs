@@ -16,6 +16,8 @@ pub(super) const DELTAS_FROM: usize = if cfg!(test) { 64 } else { 128 };
 const TIMES: u64 = 2;
 /// Bytes of the changes of an entry, at most: a read merges all of them.
 const MOST: u64 = 16 << 10;
+/// Bytes of the numbers of a splice, nearly always at most.
+const SPLICE: usize = 8;
 /// Bytes of a step without its splices, at most.
 const STEP: usize = 40;
 
@@ -26,8 +28,21 @@ pub(super) fn deltas(before: u64, body: &[u8], splices: &[u8]) -> Option<u64> {
     (body.len() >= DELTAS_FROM && deltas <= most).then_some(deltas)
 }
 
+/// Replaces a range of bytes.
+pub(super) fn replace(bytes: &mut Vec<u8>, range: Range<usize>, new: &[u8]) {
+    let (length, end) = (bytes.len(), range.start + new.len());
+    let new_length = length - range.len() + new.len();
+    if new_length > length {
+        bytes.resize(new_length, 0);
+    }
+    bytes.copy_within(range.end..length, end);
+    bytes.truncate(new_length);
+    bytes[range.start..end].copy_from_slice(new);
+}
+
 /// Appends a splice.
 pub(super) fn put_splice(out: &mut Vec<u8>, range: Range<usize>, new: &[u8]) {
+    out.reserve(SPLICE + new.len());
     put_varint(out, range.start as u64);
     put_varint(out, range.len() as u64);
     put_bytes(out, new);
@@ -48,7 +63,7 @@ fn apply(body: &mut Vec<u8>, splices: &[u8]) -> Option<()> {
         let (at, removed) = (usize::try_from(from.varint()?).ok()?, usize::try_from(from.varint()?).ok()?);
         let new = from.prefixed()?;
         let end = at.checked_add(removed).filter(|end| *end <= body.len())?;
-        body.splice(at..end, new.iter().copied());
+        replace(body, at..end, new);
     }
     Some(())
 }

@@ -9,7 +9,8 @@
 //!
 //! Bytes from the medium may be damaged: each element is checked as it is read.
 
-use super::delta::{DELTAS_FROM, put_splice};
+use super::body::Body;
+use super::delta::{DELTAS_FROM, put_splice, replace};
 use super::entry::{Form, Head, Kind};
 use super::error::{Error, Result};
 use super::lists::Side;
@@ -44,6 +45,9 @@ impl Element<'_> {
     }
 }
 
+/// Name, value and deadline of an element.
+type Parts<'b> = (&'b [u8], &'b [u8], u64);
+
 /// Reads elements one by one.
 #[derive(Debug)]
 pub(super) struct Elements<'b> {
@@ -55,12 +59,29 @@ pub(super) struct Elements<'b> {
 
 impl<'b> Elements<'b> {
     /// The next element; `None` behind the last one.
+    #[inline]
     pub fn next(&mut self) -> Result<Option<Element<'b>>> {
         if self.from.is_empty() { Ok(None) } else { self.read().map(Some).ok_or(DAMAGED) }
     }
 
-    fn read(&mut self) -> Option<Element<'b>> {
-        let at = self.length - self.from.rest().len();
+    /// Passes over at most so many elements.
+    pub fn pass(&mut self, most: u64) -> Result<()> {
+        for _ in 0..most {
+            if self.next_parts()?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Name, value and deadline of the next element; `None` behind the last one.
+    #[inline(always)]
+    fn next_parts(&mut self) -> Result<Option<Parts<'b>>> {
+        if self.from.is_empty() { Ok(None) } else { self.parts().map(Some).ok_or(DAMAGED) }
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> Option<Parts<'b>> {
         let name = self.from.prefixed()?;
         let value = match self.kind {
             Kind::Hash => self.from.prefixed()?,
@@ -68,6 +89,13 @@ impl<'b> Elements<'b> {
             _ => b"",
         };
         let deadline = if self.has_deadlines { self.from.varint()? } else { 0 };
+        Some((name, value, deadline))
+    }
+
+    #[inline(always)]
+    fn read(&mut self) -> Option<Element<'b>> {
+        let at = self.length - self.from.rest().len();
+        let (name, value, deadline) = self.parts()?;
         Some(Element { at, end: self.length - self.from.rest().len(), name, value, deadline })
     }
 }
@@ -103,7 +131,7 @@ pub(super) struct Inline {
     is_ascending: bool,
     /// Each field has its deadline behind its value.
     has_deadlines: bool,
-    body: Vec<u8>,
+    body: Body,
     is_changed: bool,
     /// Changes since the elements were read ([`put_splice`]); `None`: writing all elements takes less.
     splices: Option<Vec<u8>>,
@@ -113,13 +141,13 @@ impl Inline {
     /// A collection without elements.
     pub fn new(kind: Kind, form: Form) -> Inline {
         let is_ascending = form == Form::Integers;
-        Inline { kind, is_ascending, has_deadlines: false, body: Vec::new(), is_changed: false, splices: None }
+        Inline { kind, is_ascending, has_deadlines: false, body: Body::default(), is_changed: false, splices: None }
     }
 
     /// A collection with the elements of an [`Inline::body`].
     pub fn read(head: &Head, body: &[u8]) -> Inline {
         let splices = (body.len() >= DELTAS_FROM).then(Vec::new);
-        Inline { body: body.to_vec(), splices, has_deadlines: head.has_field_deadlines(), ..Inline::new(head.kind, head.form) }
+        Inline { body: Body::copy(body), splices, has_deadlines: head.has_field_deadlines(), ..Inline::new(head.kind, head.form) }
     }
 
     /// The encoded elements.
@@ -159,8 +187,8 @@ impl Inline {
     /// Shows `visit` the elements in order until it breaks.
     pub fn walk(&self, visit: &mut Visit) -> Result<()> {
         let mut elements = self.elements();
-        while let Some(element) = elements.next()? {
-            if visit(element.name, element.value).is_break() {
+        while let Some((name, value, _)) = elements.next_parts()? {
+            if visit(name, value).is_break() {
                 break;
             }
         }
@@ -170,18 +198,16 @@ impl Inline {
     /// Shows `visit` the elements from a position up to another (excluded), in order or backwards, until it breaks.
     pub fn walk_positions(&self, (from, to): (u64, u64), backward: bool, visit: &mut Visit) -> Result<()> {
         let (mut some, mut elements) = (Vec::new(), self.elements());
-        for position in 0..to {
-            let Some(element) = elements.next()? else { break };
-            if position < from {
-                continue;
-            }
+        elements.pass(from)?;
+        for _ in from..to {
+            let Some((name, value, _)) = elements.next_parts()? else { break };
             if backward {
-                some.push(element);
-            } else if visit(element.name, element.value).is_break() {
+                some.push((name, value));
+            } else if visit(name, value).is_break() {
                 break;
             }
         }
-        let _ = some.iter().rev().try_for_each(|element| visit(element.name, element.value));
+        let _ = some.iter().rev().try_for_each(|(name, value)| visit(name, value));
         Ok(())
     }
 
@@ -245,11 +271,7 @@ impl Inline {
     /// The element at a position.
     pub fn at(&self, position: u64) -> Result<Option<Element<'_>>> {
         let mut elements = self.elements();
-        for _ in 0..position {
-            if elements.next()?.is_none() {
-                return Ok(None);
-            }
-        }
+        elements.pass(position)?;
         elements.next()
     }
 
@@ -283,7 +305,7 @@ impl Inline {
                 self.splices = None;
             }
         }
-        self.body.splice(range, new.iter().copied());
+        replace(&mut self.body, range, new);
     }
 
     /// Encodes an element.
@@ -393,7 +415,7 @@ impl Inline {
                 put_varint(&mut body, element.deadline);
             }
         }
-        (self.body, self.has_deadlines, self.is_changed, self.splices) = (body, has_deadlines, true, None);
+        (self.body, self.has_deadlines, self.is_changed, self.splices) = (body.into(), has_deadlines, true, None);
         Ok(())
     }
 
@@ -445,12 +467,8 @@ impl Inline {
         let (skip, most) = if side == Side::Left { (0, most) } else { (count.saturating_sub(most), u64::MAX) };
         let (mut popped, mut range) = (Vec::new(), 0..0);
         let mut elements = self.elements();
-        let mut passed = 0;
+        elements.pass(skip)?;
         while let Some(element) = elements.next()? {
-            passed += 1;
-            if passed <= skip {
-                continue;
-            }
             if popped.is_empty() {
                 range.start = element.at;
             }
