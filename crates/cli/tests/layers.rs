@@ -2,7 +2,7 @@
 //! module has to be entered here. All complaints come at once, each as `file:line: what`.
 
 use crate::source::{Source, ident, is_word, skip_blank, words, workspace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Path below `crates` and its rank: ten times the number in the architecture, which leaves gaps. `NAME` stands for NAME.rs and all files
 /// in the folder NAME, `NAME.rs` for the file alone. The longest entry that fits a file counts, so that files inherit their folder's rank.
@@ -47,7 +47,6 @@ const RANKS: &[(&str, u32)] = &[
     ("engine/src/manifest/version", 30),
     ("engine/src/settings", 35),
     ("engine/src/placement", 40),
-    ("engine/src/block", 40),
     ("engine/src/filter", 40),
     ("engine/src/tier", 40),
     ("engine/src/cache", 40),
@@ -126,6 +125,12 @@ const ONLY: &[(&str, &[&str])] = &[
         &["engine/src/manifest/version", "engine/src/settings", "engine/src/key", "engine/src/times", "storage/src/store/hint"],
     ),
 ];
+
+/// Crates whose modules form no circles but those of [`CIRCLES`].
+const WITHOUT_CIRCLES: &[&str] = &["engine"];
+
+/// Circles that are still there, as `FOLDER: NAME NAME`. The list may only shrink; an entry that is no circle any more is a complaint, too.
+const CIRCLES: &[&str] = &[];
 
 /// Crates by the names under which code imports them.
 const CRATES: &[(&str, &str)] = &[
@@ -331,6 +336,75 @@ impl<'a> House<'a> {
         list.dedup();
         list
     }
+
+    /// Arrows between neighbours: modules of one folder, each with all that lies in it, and the first import that makes the arrow. A module
+    /// and those inside it are one, so arrows between them are none.
+    fn neighbours(&self) -> BTreeMap<Module, BTreeMap<Module, String>> {
+        let mut arrows: BTreeMap<Module, BTreeMap<Module, String>> = BTreeMap::new();
+        for file in self.files.values() {
+            for import in &file.imports {
+                let Some(target) = self.absolute(&file.module, &import.segments).and_then(|path| self.target(&path, 0)) else { continue };
+                let ((folder, from), (theirs, to)) = (&file.module, &target.module);
+                let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+                if folder == theirs && common < from.len().min(to.len()) {
+                    let ends = [from, to].map(|path| (folder.clone(), path[..=common].to_vec()));
+                    let [from, to] = ends;
+                    let at = || format!("{}:{}", file.source.path, file.source.line(import.at));
+                    arrows.entry(from).or_default().entry(to).or_insert_with(at);
+                }
+            }
+        }
+        arrows
+    }
+
+    /// Circles of neighbours: the largest sets of modules that reach each other, as the folder they lie in and their names, and with each the
+    /// imports that close it.
+    fn circles(&self) -> Vec<(String, Vec<String>)> {
+        let arrows = self.neighbours();
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> = arrows.keys().map(|from| (from, reach(&arrows, from))).collect();
+        let mut found = Vec::new();
+        for (from, all) in &reached {
+            let ring: Vec<&Module> = all.iter().copied().filter(|to| reached.get(to).is_some_and(|back| back.contains(from))).collect();
+            if ring.first() == Some(from) {
+                let (folder, path) = from;
+                let room = [&[folder.clone(), "src".to_owned()], &path[..path.len() - 1]].concat().join("/");
+                let names: Vec<&str> = ring.iter().filter_map(|(_, path)| path.last().map(String::as_str)).collect();
+                let inside = |(to, _): &(&Module, &String)| ring.contains(to);
+                let closing = ring.iter().flat_map(|one| arrows[*one].iter().filter(inside));
+                let closing = closing.map(|(to, at)| format!("{at}: imports {}", to.1.join("::"))).collect();
+                found.push((format!("{room}: {}", names.join(" ")), closing));
+            }
+        }
+        found
+    }
+
+    /// Circles in some crates that the list does not have, and entries of the list that are no circle any more.
+    fn circle_complaints(&self, crates: &[&str], known: &[&str]) -> Vec<String> {
+        let mut circles = self.circles();
+        circles.retain(|(circle, _)| crates.iter().any(|name| lies_in(circle.split(':').next().unwrap_or(""), name)));
+        let gone = known.iter().filter(|entry| !circles.iter().any(|(circle, _)| circle == *entry));
+        let gone = gone.map(|entry| format!("{entry}: is listed as a circle and is none; take it off the list"));
+        let new = circles.iter().filter(|(circle, _)| !known.contains(&circle.as_str()));
+        new.map(|(circle, closing)| format!("{circle}: is a circle:\n  {}", closing.join("\n  "))).chain(gone).collect()
+    }
+}
+
+/// Modules that a module imports, directly or not.
+fn reach<'a>(arrows: &'a BTreeMap<Module, BTreeMap<Module, String>>, from: &Module) -> BTreeSet<&'a Module> {
+    let mut found = BTreeSet::new();
+    let mut next: Vec<&Module> = arrows.get(from).into_iter().flat_map(BTreeMap::keys).collect();
+    while let Some(module) = next.pop() {
+        if found.insert(module) {
+            next.extend(arrows.get(module).into_iter().flat_map(BTreeMap::keys));
+        }
+    }
+    found
+}
+
+/// Rows of a table that name no file and no folder with one.
+fn idle_rows<'a>(files: &[Source], rows: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let places: Vec<&str> = files.iter().filter_map(|file| file.path.strip_prefix("crates/")?.strip_suffix(".rs")).collect();
+    rows.filter(|row| !places.iter().any(|place| lies_in(place, row))).map(|row| format!("{row}: names no file")).collect()
 }
 
 fn child(module: &Module, name: String) -> Module {
@@ -342,7 +416,16 @@ fn child(module: &Module, name: String) -> Module {
 #[test]
 fn modules_import_only_lower_ranks() {
     let sources = workspace();
-    let complaints = House::new(&sources).complaints(RANKS, ONLY);
+    let allowed = ONLY.iter().flat_map(|(room, allowed)| [*room].into_iter().chain(allowed.iter().copied()));
+    let mut complaints = House::new(&sources).complaints(RANKS, ONLY);
+    complaints.extend(idle_rows(&sources, RANKS.iter().map(|(row, _)| *row).chain(allowed)));
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn modules_form_no_circles() {
+    let sources = workspace();
+    let complaints = House::new(&sources).circle_complaints(WITHOUT_CIRCLES, CIRCLES);
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
@@ -391,4 +474,42 @@ fn arrows_are_found() {
         1,
         "a lower file in a folder does not import its parent"
     );
+}
+
+#[test]
+fn circles_are_found() {
+    let check = |extra: &[(&str, &str)], known: &[&str]| {
+        let files = [
+            ("crates/engine/src/lib.rs", "mod a; mod b; mod c; pub use a::Alpha;"),
+            ("crates/engine/src/a.rs", "mod deep;\npub use deep::Deep;\nuse crate::b::Beta;"),
+            ("crates/engine/src/a/deep.rs", "use super::Alpha;"),
+            ("crates/engine/src/b.rs", "use super::c::Gamma;"),
+            ("crates/engine/src/c.rs", "#[cfg(test)]\nmod tests { use crate::a::Alpha; }"),
+            ("crates/lab/src/x.rs", "use crate::y::Y;"),
+            ("crates/lab/src/y.rs", "use crate::x::X;"),
+        ];
+        let kept = files.iter().filter(|(path, _)| !extra.iter().any(|(other, _)| other == path));
+        let sources: Vec<Source> = kept.chain(extra).map(|(path, text)| Source::new(path, text)).collect();
+        House::new(&sources).circle_complaints(&["engine"], known)
+    };
+    assert_eq!(check(&[], &[]), [""; 0], "a module and its children are one, tests may import everything, other crates are not asked");
+    let through_child = check(&[("crates/engine/src/c.rs", "fn f() -> crate::a::Deep {}")], &[]);
+    let circle = "engine/src: a b c: is a circle:";
+    assert_eq!(through_child[0].lines().next(), Some(circle));
+    assert_eq!(through_child[0].lines().nth(1), Some("  crates/engine/src/a.rs:3: imports b"));
+    assert_eq!(through_child[0].lines().last(), Some("  crates/engine/src/c.rs:1: imports a"));
+    let closing = [("crates/engine/src/c.rs", "use crate::a::Alpha;")];
+    assert_eq!(check(&closing, &["engine/src: a b c"]), [""; 0]);
+    assert_eq!(check(&closing, &["engine/src: a b"]).len(), 2, "a listed circle that has grown is a new one");
+    let inside = [("crates/engine/src/a/deep.rs", "use super::more::More;"), ("crates/engine/src/a/more.rs", "use super::deep::Deep;")];
+    assert_eq!(check(&inside, &[])[0].lines().next(), Some("engine/src/a: deep more: is a circle:"));
+    assert_eq!(check(&[], &["engine/src: a c"]), ["engine/src: a c: is listed as a circle and is none; take it off the list"]);
+}
+
+#[test]
+fn rows_without_a_file_are_found() {
+    let sources = [Source::new("crates/engine/src/a.rs", ""), Source::new("crates/engine/src/b/deep.rs", "")];
+    let rows = ["engine/src", "engine/src/a", "engine/src/b", "engine/src/b/deep", "engine/src/a.rs"];
+    assert_eq!(idle_rows(&sources, rows.into_iter()), [""; 0]);
+    assert_eq!(idle_rows(&sources, ["engine/src/de", "engine/src/b.rs"].into_iter()).len(), 2);
 }

@@ -15,16 +15,19 @@ pub mod auto;
 pub mod codecs;
 pub mod collapse;
 pub mod job;
-pub mod leveled;
+mod leveled;
 mod manual;
 mod narrow;
 pub mod output;
 mod placing;
+mod push;
 pub mod router;
 mod sampler;
 mod sinking;
 pub mod split;
+mod step;
 mod stretches;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 pub mod throttle;
@@ -305,7 +308,7 @@ fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<In
 /// The level that level 0 is merged into. Of merges of whole runs, which have none, the first.
 pub fn base_level(version: &Version, settings: &FamilySettings) -> usize {
     match settings.style {
-        Style::Leveled => leveled::Targets::of(version, settings).base,
+        Style::Leveled => targets::Targets::of(version, settings).base,
         Style::Universal => 1,
     }
 }

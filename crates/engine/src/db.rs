@@ -7,6 +7,7 @@
 mod admin;
 mod background;
 mod batch;
+mod builder;
 mod callback;
 mod checkpoint;
 mod codecs;
@@ -18,6 +19,7 @@ mod gate;
 mod gone;
 mod insert;
 mod iterator;
+mod jobs;
 mod logs;
 mod media;
 mod mem;
@@ -33,7 +35,6 @@ mod read;
 mod read_only;
 mod records;
 mod recover;
-
 mod schedule;
 mod snapshot;
 mod space;
@@ -46,12 +47,13 @@ mod times;
 mod verify;
 mod view;
 mod write;
+mod write_options;
 
 pub use batch::{MAX_BATCH, MAX_KEY, MAX_VALUE, Operation, WriteBatch};
+pub use builder::Builder;
 pub use family::Family;
 pub use iterator::DbIterator;
 pub use media::TierStats;
-pub use open::Builder;
 pub use properties::Stats;
 pub use read::ReadOptions;
 pub use read_only::{Held, Seen, see};
@@ -61,7 +63,7 @@ pub use snapshot::Snapshot;
 pub use space::reserve;
 pub use tiers::{FoundTiers, find_tiers};
 pub use verify::{Damage, verify_files};
-pub use write::{Durability, WriteOptions};
+pub use write_options::{Durability, WriteOptions};
 
 use crate::cache::Cache;
 use crate::checksum::DbId;

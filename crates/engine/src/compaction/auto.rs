@@ -5,9 +5,8 @@
 
 use super::codecs::{
     CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, MERGE_NS, Medium, PATIENCE, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation,
-    Standing, Verdict, judge,
+    Standing, Trial, Verdict, judge,
 };
-use super::sampler::Trial;
 use crate::clock::Clock;
 use crate::codec::Compression;
 use crate::cpu::Transfer;

@@ -66,6 +66,15 @@ pub struct Effect {
     pub decompress_ns: f64,
 }
 
+/// Result of one candidate on one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// Size after per size before; 1 if it did not shrink by an eighth.
+    pub ratio: f64,
+    /// Nanoseconds per byte to compress and to decompress; `None` where nothing is timed.
+    pub ns: Option<(f64, f64)>,
+}
+
 /// Costs of the medium.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medium {

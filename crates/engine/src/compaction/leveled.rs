@@ -4,8 +4,11 @@
 //!
 //! Where data is placed by age, levels grow to the one above the last, and the last takes only what is old (`sinking`).
 
+use super::push::{push_around_damage, push_from, push_level0, push_tables};
+use super::step::{below, may_move, tables_at};
+use super::targets::Targets;
 use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, narrow, placing, plan, run_number, sinking, span};
-use crate::manifest::{KeyRange, Run, TableInfo, Version};
+use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
 use std::sync::Arc;
@@ -16,78 +19,8 @@ pub struct Leveled;
 /// Fewest runs worth a merge within level 0 (RocksDB: `kMinFilesForIntraL0Compaction`).
 const MIN_INTRA_L0: usize = 4;
 
-/// Most tables of a level that move down together (RocksDB: `kMaxMultiTrivialMove`).
-const MOST_MOVED: usize = 4;
-
 /// Units whose tables go down together, on a medium that frees space in units.
 const UNITS: u64 = 3;
-
-/// Target sizes of the levels.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Targets {
-    /// The level that level 0 is merged into.
-    pub base: usize,
-    /// Bytes by level; those of level 0 and of levels above the base are not used.
-    pub bytes: Vec<u64>,
-    /// Levels from the base to this one are not needed for the amount of data: they are emptied.
-    pub drained: Option<usize>,
-    /// The level at which growing ends: it has no target.
-    pub last: usize,
-}
-
-impl Targets {
-    /// Bytes that a level below level 0 and above the last may hold before it is compacted.
-    pub fn target(&self, level: usize) -> u64 {
-        if self.drained.is_some_and(|drained| level <= drained) { 0 } else { self.bytes[level] }
-    }
-
-    /// The targets of a tree.
-    pub fn of(version: &Version, settings: &FamilySettings) -> Targets {
-        // Placement by age has the last level to itself.
-        let levels = version.levels.len() - usize::from(settings.places_by_age());
-        let last = levels - 1;
-        let factor = settings.max_bytes_for_level_multiplier.max(1.0);
-        let most = settings.max_bytes_for_level_base.max(1);
-        if !settings.level_compaction_dynamic_level_bytes || levels < 3 {
-            let base = usize::from(levels > 1);
-            return Targets { base, bytes: grow(most, factor, base, levels, 0), drained: None, last };
-        }
-        let largest = (1..levels).map(|l| version.level_bytes(l)).max().unwrap_or(0);
-        let Some(first) = (1..levels).find(|l| !version.levels[*l].is_empty()).filter(|_| largest > 0) else {
-            return Targets { base: last, bytes: grow(most, factor, last, levels, most), drained: None, last };
-        };
-        let least = most as f64 / factor;
-        let mut size = largest as f64;
-        let mut drained = None;
-        for level in (first..last).rev() {
-            size /= factor;
-            if drained.is_none() && size <= least {
-                drained = Some(level);
-            }
-        }
-        let mut base = first;
-        if size <= least {
-            size = least + 1.0;
-        } else {
-            while base > 1 && size > most as f64 {
-                base -= 1;
-                size /= factor;
-            }
-        }
-        Targets { base, bytes: grow(size.min(most as f64) as u64, factor, base, levels, most), drained, last }
-    }
-}
-
-/// Targets from `base` on: `size`, growing by `factor`, but at least `floor`, or levels would narrow towards the middle.
-fn grow(size: u64, factor: f64, base: usize, levels: usize, floor: u64) -> Vec<u64> {
-    let mut size = size as f64;
-    let mut bytes = vec![u64::MAX; levels];
-    for target in &mut bytes[base..] {
-        *target = (size as u64).max(floor).max(1);
-        size *= factor;
-    }
-    bytes
-}
 
 impl Picker for Leveled {
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice {
@@ -241,67 +174,6 @@ fn move_early(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     move_level0(version, env).filter(|choice| matches!(choice, Choice::Move(plan) if plan.inputs.len() > 1))
 }
 
-/// The tables of a level that is one run which share a key with `range`.
-fn tables_at<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [Arc<TableInfo>] {
-    version.levels.get(level).and_then(|runs| runs.first()).map_or(&[], |run| run.overlapping(range))
-}
-
-/// The tables one level down that share a key with `range`.
-pub fn below<'a>(version: &'a Version, level: usize, range: &KeyRange) -> &'a [Arc<TableInfo>] {
-    tables_at(version, level + 1, range)
-}
-
-/// Level 0 into the base level: the wanted tables and, as none may be left behind older than what goes down, all that overlap them.
-pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
-    let base = Targets::of(version, env.settings).base;
-    let mut inputs = closure(&version.levels[0], wanted);
-    let range = hull(&inputs)?;
-    if base == 0 || version.levels[base].len() > 1 {
-        return None;
-    }
-    inputs.push(Input { level: base, run: run_number(version, base), tables: tables_at(version, base, &range).to_vec() });
-    let choice = finish(version, env, inputs, reason, (base, run_number(version, base)))?;
-    if env.fits(&choice) { Some(choice) } else { narrow::level(version, env, 0, Some(base), reason).or(Some(choice)) }
-}
-
-/// Pushes all of level 0 into the last level, with what that overlaps on its way.
-pub fn push_level0_to_last(version: &Version, env: &PickEnv<'_>, reason: Reason) -> Option<Choice> {
-    let mut inputs = closure(&version.levels[0], &|_| true);
-    for level in 1..version.levels.len() {
-        let range = hull(&inputs)?;
-        if version.levels[level].len() > 1 {
-            return None;
-        }
-        inputs.push(Input { level, run: run_number(version, level), tables: tables_at(version, level, &range).to_vec() });
-    }
-    let last = version.levels.len() - 1;
-    finish(version, env, inputs, reason, (last, run_number(version, last)))
-}
-
-/// Picks, where a damaged table keeps the wanted tables of level 0 from going down together, the first of them that can go without it,
-/// oldest run first, with all that overlap it.
-pub fn push_around_damage(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
-    if env.damaged.is_empty() {
-        return None;
-    }
-    let seeds = version.levels[0].iter().rev().flat_map(|run| &run.tables).filter(|t| wanted(t));
-    seeds.map(|seed| seed.number).find_map(|number| push_level0(version, env, &|t| t.number == number, reason))
-}
-
-/// The wanted tables of level 0 and all that overlap their common range, newest run first.
-fn closure(runs: &[Run], wanted: &dyn Fn(&TableInfo) -> bool) -> Vec<Input> {
-    let seeds: Vec<Arc<TableInfo>> = runs.iter().flat_map(|run| &run.tables).filter(|t| wanted(t)).cloned().collect();
-    let Some(mut range) = span(&seeds) else { return Vec::new() };
-    loop {
-        let inputs: Vec<Input> =
-            runs.iter().map(|run| Input { level: 0, run: run.number, tables: run.overlapping(&range).to_vec() }).collect();
-        match hull(&inputs) {
-            Some(wider) if wider != range => range.extend(&wider),
-            _ => return inputs,
-        }
-    }
-}
-
 /// The newest idle runs of level 0 become one while the older ones are on their way down: readers look into fewer runs and writers need not
 /// wait. Runs join as long as that lowers the bytes written per run saved, so that a large result is not rewritten for each small newcomer.
 fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
@@ -367,62 +239,6 @@ fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'
     };
     let ends = (1..=tables.len()).take_while(|end| !env.is_taken(&tables[end - 1]) && (*end == 1 || fits(&tables[..*end])));
     &tables[..ends.last().unwrap_or(0)]
-}
-
-/// The `i`-th table of a level one level down. If it can move, so do those behind it that can.
-pub fn push_from(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run), i: usize, reason: Reason) -> Option<Choice> {
-    let push = |end| push_tables(version, env, Input { level, run: run.number, tables: run.tables[i..end].to_vec() }, reason);
-    let mut choice = push(i + 1)?;
-    for end in i + 2..=run.tables.len().min(i + MOST_MOVED) {
-        let is_free = matches!(choice, Choice::Move(_)) && !env.is_taken(&run.tables[end - 1]);
-        match push(end).filter(|_| is_free) {
-            Some(longer @ Choice::Move(_)) => choice = longer,
-            _ => break,
-        }
-    }
-    Some(choice)
-}
-
-/// Neighbouring tables of a level >= 1 one level down, with all they overlap there, and with those of their own level that then come at no
-/// further cost below, up to `max_compaction_bytes`.
-pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reason: Reason) -> Option<Choice> {
-    let (level, next) = (input.level, input.level + 1);
-    if version.levels.get(next)?.len() > 1 || version.levels[level].len() > 1 {
-        return None;
-    }
-    let lower = below(version, level, &span(&input.tables)?);
-    if let Some(mut range) = span(lower) {
-        range.extend(&span(&input.tables)?);
-        let wider = version.levels[level].first()?.overlapping(&range);
-        let same = span(wider).is_some_and(|range| below(version, level, &range).len() == lower.len());
-        let is_free = wider.iter().all(|t| !env.is_taken(t) && sinking::is_worth_it(env, level, t));
-        if same && is_free && bytes_of(wider) + bytes_of(lower) <= env.most() {
-            input.tables = wider.to_vec();
-        }
-    }
-    let to = (next, run_number(version, next));
-    let lower = Input { level: next, run: to.1, tables: lower.to_vec() };
-    let choice = finish(version, env, vec![input.clone(), lower], reason, to)?;
-    if env.fits(&choice) { Some(choice) } else { narrow::part(version, env, &input, to, reason).or(Some(choice)) }
-}
-
-/// A plan into a run of a level; a move if nothing has to be merged and what lies below the output is not too much for later.
-pub fn finish(version: &Version, env: &PickEnv<'_>, mut inputs: Vec<Input>, reason: Reason, output: (usize, u64)) -> Option<Choice> {
-    inputs.retain(|i| !i.tables.is_empty());
-    if collides(env, &inputs, output.0) {
-        return None;
-    }
-    let top = inputs.first()?.level;
-    let is_one_run = inputs.len() == 1;
-    let plan = plan(version, env, reason, inputs, output);
-    // A move would carry what is young down with the rest.
-    let is_light = plan.hot.is_none() && bytes_of(&plan.grandparents) <= env.settings.max_compaction_bytes;
-    Some(if is_one_run && is_light && may_move(env.settings, top, output.0) { Choice::Move(plan) } else { Choice::Merge(plan) })
-}
-
-/// Tables keep their compression when they move: only where both levels have the same.
-fn may_move(settings: &FamilySettings, from: usize, to: usize) -> bool {
-    settings.compression_at(from) == settings.compression_at(to)
 }
 
 /// An expired table that hides older data goes down until it meets that.

@@ -1,6 +1,8 @@
 //! Compaction on request (`compact_range`): a pure step function that is called until it has nothing left to do.
 
-use super::leveled::{Targets, push_around_damage, push_level0, push_tables, unify};
+use super::leveled::unify;
+use super::push::{push_around_damage, push_level0, push_tables};
+use super::targets::Targets;
 use super::{Choice, Input, PickEnv, bytes_of, collides, is_bottommost, plan, run_number, sinking, universal};
 use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, Run, TableInfo, Version};

@@ -11,7 +11,7 @@
 //!
 //! Levels below level 0 know only the last two. Each step leaves fewer runs, fewer tables above or narrower ones, so that there is an end.
 
-use super::leveled::finish;
+use super::step::finish;
 use super::{Choice, Input, PickEnv, Plan, bytes_of, collides, plan, run_number, span};
 use crate::manifest::{KeyRange, TableInfo, Version};
 use sinter_storage::store::Reason;

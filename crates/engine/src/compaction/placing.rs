@@ -201,6 +201,12 @@ pub fn ripe(young: &Young, table: &TableInfo, overlap: u64) -> u64 {
     young.due(table).saturating_add(hides).min(table.bytes)
 }
 
+/// A table of a level is worth a place in a merge one level down that would be as large below without it.
+pub fn is_worth_it(env: &PickEnv<'_>, level: usize, table: &TableInfo) -> bool {
+    let Some(young) = env.young().filter(|_| level + 2 == env.settings.num_levels) else { return true };
+    ripe(&young, table, 1) >= table.bytes / 2
+}
+
 /// Makes a table that a merge put above the last level count as young under the merge's cut, so that it stays there: another merge would
 /// change as little. False if the table's ages had to be raised for that.
 pub fn keep(table: &mut TableInfo, old: Cut) -> bool {

@@ -2,7 +2,7 @@
 //! results are thrown away. The times and sizes tell what each codec would do to this data, on this machine.
 
 use super::auto::{Auto, timed};
-use super::codecs::{CANDIDATES, COUNT};
+use super::codecs::{CANDIDATES, COUNT, Trial};
 use crate::codec::{Codec, Compressor, decompress};
 
 /// Bytes of entries between two samples, at least. A sample takes some fifty microseconds, a merge about one nanosecond per byte.
@@ -14,15 +14,6 @@ const BYTES_PER_NS: u64 = 140;
 const FIRST: u64 = 256 << 10;
 /// Largest sample. Larger blocks compress hardly better, and take long.
 const LARGEST: usize = 64 << 10;
-
-/// Result of one candidate on one sample.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trial {
-    /// Size after per size before; 1 if it did not shrink by an eighth.
-    pub ratio: f64,
-    /// Nanoseconds per byte to compress and to decompress; `None` where nothing is timed.
-    pub ns: Option<(f64, f64)>,
-}
 
 /// Runs `work`; returns its result and the nanoseconds that it took of this thread's processor, without waits for the processor, which are
 /// no cost of a codec. Where the kernel counts in ticks, all that passed but those waits.

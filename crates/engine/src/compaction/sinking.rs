@@ -12,8 +12,9 @@
 //!
 //! What sank, or was settled, is not ripe again, so none of this repeats without new data or time to pass.
 
-use super::leveled::{below, push_from, push_level0, push_level0_to_last};
-use super::placing::{self, Young, ripe, unsettled};
+use super::placing::{Young, ripe, unsettled};
+use super::push::{push_from, push_level0, push_level0_to_last};
+use super::step::below;
 use super::{Choice, PickEnv, bytes_of, demotes_within};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
@@ -122,12 +123,6 @@ pub fn is_rested(env: &PickEnv<'_>, table: &TableInfo) -> bool {
 /// A table of the level above the last has something to give to that one.
 pub fn is_ripe(version: &Version, env: &PickEnv<'_>, table: &TableInfo) -> bool {
     upper(version, env).is_some_and(|(young, level, _)| ripe(&young, table, bytes_of(below(version, level, &table.range))) > 0)
-}
-
-/// A table of a level is worth a place in a merge one level down that would be as large below without it.
-pub fn is_worth_it(env: &PickEnv<'_>, level: usize, table: &TableInfo) -> bool {
-    let Some(young) = env.young().filter(|_| level + 2 == env.settings.num_levels) else { return true };
-    placing::ripe(&young, table, 1) >= table.bytes / 2
 }
 
 /// Bytes to be rewritten until the unsettled bytes are within their limit. Old data does not count: it needs no hurry.

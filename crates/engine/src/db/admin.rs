@@ -2,8 +2,8 @@
 
 use super::family::{Family, FamilyCore, Outlived};
 use super::insert::FamilyWriter;
+use super::jobs::{Job, Takes, unpack};
 use super::mem::{Mem, MemWriter};
-use super::schedule::unpack;
 use super::space::Asks;
 use super::view::{Tree, View};
 use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
@@ -292,7 +292,7 @@ impl Inner {
             let Some((work, plan)) = unpack(choice) else { return self.check_undamaged(&shared, Some((core, range))) };
             self.mark(&mut shared, core, work, &plan);
             drop(shared);
-            match self.run_job(super::schedule::Job::Compact { core: core.clone(), work, plan }) {
+            match self.run_job(Job::Compact { core: core.clone(), work, plan }) {
                 Ok(()) => waits = 0,
                 // A smaller one takes its place.
                 Err(Error::NoSpace(_)) if self.shared.lock().blocked.is_none() => {}
@@ -357,7 +357,7 @@ impl Inner {
                 continue;
             }
             // What `next_job` hands out here is run here; the threads take their share meanwhile.
-            let Some(job) = self.next_job(&mut shared, super::schedule::Takes::All) else { return self.check_undamaged(&shared, None) };
+            let Some(job) = self.next_job(&mut shared, Takes::All) else { return self.check_undamaged(&shared, None) };
             drop(shared);
             self.run_or_demote(job)?;
         }

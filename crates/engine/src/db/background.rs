@@ -2,7 +2,7 @@
 //! starts threads which outlive a job.
 
 use super::Inner;
-use super::schedule::Takes;
+use super::jobs::{PanicGuard, Takes};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
@@ -90,26 +90,6 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
                     inner.pool.release();
                 }
             }
-        }
-    }
-}
-
-/// Work that panics ends the handle; writers must not wait for it for ever.
-pub(super) struct PanicGuard<'a> {
-    pub inner: &'a Inner,
-    /// How many running jobs end with it.
-    pub jobs: usize,
-}
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let error = Error::Closed("a background job panicked".into());
-            let mut shared = self.inner.shared.lock();
-            shared.running = shared.running.saturating_sub(self.jobs);
-            shared.failed.get_or_insert_with(|| error.clone());
-            drop(shared);
-            self.inner.poison("background job", error);
         }
     }
 }

@@ -4,8 +4,8 @@
 //! of the checkpoint.
 
 use super::family::FamilyCore;
+use super::jobs::added;
 use super::mem::Mem;
-use super::schedule::added;
 use super::tiers::stored_settings;
 use super::{Db, Inner};
 use crate::cache::Cache;

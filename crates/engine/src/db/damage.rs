@@ -7,7 +7,7 @@
 //! does the family refuse writes, with the error of the table. Nobody waits for relief that cannot come.
 
 use super::family::{Family, FamilyCore};
-use super::schedule::unpack;
+use super::jobs::unpack;
 use super::{Damage, Db, Inner, Shared, callback};
 use crate::compaction::{self, ManualRange, PickEnv, Plan};
 use crate::error::{Error, Result};

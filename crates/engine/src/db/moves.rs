@@ -17,7 +17,7 @@
 use super::Inner;
 use super::Shared;
 use super::family::FamilyCore;
-use super::schedule::{Job, Work};
+use super::jobs::{Job, Work};
 use crate::compaction::base_level;
 use crate::compaction::job::lifetime;
 use crate::compaction::{Input, Plan};

@@ -7,7 +7,7 @@
 
 use super::batch::WriteBatch;
 use super::sync::{AtomicU8, Condvar, Mutex, pause};
-use super::write::WriteOptions;
+use super::write_options::WriteOptions;
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 //! the end that the database is busy.
 
 use super::Db;
-use super::open::Builder;
+use super::builder::Builder;
 use super::recover::{open_log, survey};
 use super::tiers::{FoundTiers, Opening, find_tiers, stored_settings};
 use crate::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the
 //! two; with no threads the writer runs them itself, in order, so that tests repeat exactly.
 
-use super::background::PanicGuard;
 use super::family::FamilyCore;
+use super::jobs::{Ended, Job, PanicGuard, Takes, Work, added, unpack};
 use super::mem::Mem;
 use super::moves::Moved;
 use super::space::{Asks, Reserved};
@@ -10,10 +10,10 @@ use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
 use crate::compaction::router::Placed;
 use crate::compaction::throttle::{Pacing, Urgency};
-use crate::compaction::{self, Choice, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
+use crate::compaction::{self, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
-use crate::manifest::{Change, Edit, KeyRange, Place, TableChange, TableInfo};
+use crate::manifest::{Change, Edit, KeyRange, Place, TableChange};
 use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
@@ -24,45 +24,6 @@ use std::sync::atomic::Ordering;
 
 /// A family whose last full memtable is younger than this is being loaded.
 const LOADING_NS: u64 = 2_000_000_000;
-
-/// Work to be done.
-pub(super) enum Job {
-    Flush { core: Arc<FamilyCore>, mems: Vec<Arc<Mem>> },
-    Compact { core: Arc<FamilyCore>, work: Work, plan: Plan },
-}
-
-/// Work of a compaction on its inputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    Merge,
-    Move,
-    Drop,
-    /// Copies a table to the store for a temperature; nothing else changes.
-    Relocate(Temperature),
-}
-
-/// End of a job that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// The result is part of the tree.
-    Published,
-    /// Nothing changed: a table found no room on its tier, or a damaged input was set aside.
-    Unchanged,
-    /// The database closes: it was told to stop, and nothing changed.
-    Stopped,
-}
-
-/// Jobs that a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
-/// between tiers, so that a slow one keeps no compaction waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
-    Flushes,
-    Compactions,
-    /// Flushes and compactions.
-    Jobs,
-    Moves,
-    All,
-}
 
 /// The levels and the key range that a plan writes.
 fn outputs(family: u32, plan: &Plan) -> impl Iterator<Item = (u32, usize, KeyRange)> {
@@ -569,20 +530,6 @@ impl Inner {
             }
             result => result,
         }
-    }
-}
-
-/// The change that adds a table.
-pub(super) fn added(family: u32, to: Place, info: TableInfo) -> TableChange {
-    TableChange { family, change: Change::Add { to, table: Arc::new(info) } }
-}
-
-pub(super) fn unpack(choice: Choice) -> Option<(Work, Plan)> {
-    match choice {
-        Choice::Nothing => None,
-        Choice::Move(plan) => Some((Work::Move, plan)),
-        Choice::Merge(plan) => Some((Work::Merge, plan)),
-        Choice::Drop(plan) => Some((Work::Drop, plan)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "threads that outlive the scope of a test's function")]
 
-use super::schedule::{Ended, Job, Takes};
+use super::jobs::{Ended, Job, Takes};
 use super::*;
 use crate::clock::ManualClock;
 use crate::compaction::job::Outcome;

@@ -13,8 +13,8 @@
 //!
 //! Detaching is step 3 without the tier, after a look whether all tables are elsewhere; then the files left in its store are removed.
 
+use super::builder::Builder;
 use super::media::Media;
-use super::open::Builder;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;

@@ -12,6 +12,7 @@ use super::family::Family;
 use super::insert::{WriteState, insert};
 use super::queue::{Guest, Joined};
 use super::records::{put_group, put_single};
+use super::write_options::{Durability, WriteOptions};
 use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{Kind, MAX_SEQ, Seq};
@@ -22,34 +23,6 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of waiting batches that join one group.
 const GROUP_BYTES: usize = 1 << 20;
-
-/// Guarantee with which a write is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Durability {
-    /// After fdatasync, shared by the group: survives the machine.
-    Sync,
-    /// Handed to the kernel before the acknowledgement: survives the process, not the machine.
-    #[default]
-    Buffered,
-    /// Not logged: survives only from the next flush on.
-    NoWal,
-}
-
-/// Options of a write: `WriteOptions::new(Durability::Sync)`, or the default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct WriteOptions {
-    /// Guarantee with which the write is acknowledged.
-    pub durability: Durability,
-}
-
-impl WriteOptions {
-    /// Acknowledged when `durability` says.
-    pub const fn new(durability: Durability) -> Self {
-        WriteOptions { durability }
-    }
-}
 
 impl Db {
     /// Sets a key of the default family, buffered.

@@ -14,16 +14,18 @@
 //!   writer. Entries never change. Nodes change through atomics only (`Leaf::inner`, the node's kind, is set before the first release).
 //! * *Alive.* References to bytes borrow the arena, and chunks go back to the pool only in `Drop`.
 
-use super::node::{Inner, Leaf, Node};
-use super::sync::{AtomicU32, AtomicUsize, Ordering};
+use super::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::prefetch;
 use memmap2::MmapMut;
 use parking_lot::Mutex;
 use std::alloc::{Layout, handle_alloc_error};
+use std::array;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
+/// Slots in a node. Tests that explore schedules need splits soon.
+pub(super) const WIDTH: usize = if cfg!(any(shuttle, miri)) { 4 } else { 64 };
 /// Bytes in a chunk of the pool. Small enough that a memtable with one entry is cheap, large enough that taking one is rare.
 const CHUNK: usize = 1 << 20;
 /// Entries above this get a chunk of their own, so that the unused tail of a chunk stays below a quarter.
@@ -168,6 +170,65 @@ pub(super) struct Entry<'a> {
     pub(super) key: &'a [u8],
     pub(super) trailer: u64,
     pub(super) value: &'a [u8],
+}
+
+/// A leaf, and the first part of an inner node.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    /// Ascending; unused ones are the maximum, so that they are never smaller than what is searched.
+    pub(super) prefixes: [AtomicU64; WIDTH],
+    /// Unused ones name some entry.
+    pub(super) entries: [EntrySlot; WIDTH],
+    pub(super) version: AtomicU32,
+    pub(super) len: AtomicU32,
+    pub(super) skip: AtomicU32,
+    pub(super) next: NodeSlot,
+    pub(super) inner: bool,
+}
+
+/// An inner node.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Inner {
+    pub(super) slots: Leaf,
+    pub(super) children: Children,
+}
+
+pub(super) type Children = [NodeSlot; WIDTH];
+
+/// A node in its arena.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node<'a> {
+    pub(super) slots: &'a Leaf,
+    pub(super) children: Option<&'a Children>,
+}
+
+impl Leaf {
+    /// A node without slots in use; `entry` is what its unused slots name.
+    pub(super) fn new(inner: bool, entry: EntryRef, skip: usize, next: Option<NodeRef>) -> Leaf {
+        Leaf {
+            prefixes: array::from_fn(|_| AtomicU64::new(u64::MAX)),
+            entries: array::from_fn(|_| EntrySlot::new(entry)),
+            version: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            skip: AtomicU32::new(skip as u32),
+            next: NodeSlot::new(next),
+            inner,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_inner(&self) -> bool {
+        self.inner
+    }
+}
+
+impl Inner {
+    /// An inner node without slots in use.
+    pub(super) fn new(entry: EntryRef, skip: usize) -> Inner {
+        Inner { slots: Leaf::new(true, entry, skip, None), children: array::from_fn(|_| NodeSlot::new(None)) }
+    }
 }
 
 /// The unfilled rest of a chunk.

@@ -1,7 +1,7 @@
 //! Changing the tree: one writer, which needs no version checks of its own.
 
-use super::arena::{EntryRef, NodeRef, Room};
-use super::node::{Inner, Leaf, Node, Slot, Target, WIDTH};
+use super::arena::{EntryRef, Inner, Leaf, Node, NodeRef, Room, WIDTH};
+use super::node::{Slot, Target};
 use super::sync::Ordering;
 use super::tree::{Goal, Tree};
 use crate::key;

@@ -12,14 +12,11 @@
 //! them out (prefix truncation, Bayer and Unterauer 1977): `skip` bytes, then eight that count. Nodes are searched by these numbers alone;
 //! only among equal numbers are entries compared.
 
-use super::arena::{Arena, EntryRef, EntrySlot, NodeRef, NodeSlot};
-use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use super::arena::{Arena, EntryRef, Node, NodeRef, WIDTH};
+use super::sync::{AtomicU64, Ordering, fence};
 use crate::key;
-use std::array;
 use std::cmp;
 
-/// Slots in a node. Tests that explore schedules need splits soon.
-pub(super) const WIDTH: usize = if cfg!(any(shuttle, miri)) { 4 } else { 64 };
 /// Prefixes in a cache line.
 const LINE: usize = if WIDTH < 8 { 2 } else { 8 };
 /// Fewer more shared bytes than this are not worth the cache misses of taking all prefixes anew.
@@ -37,65 +34,6 @@ pub(super) struct Target<'a> {
 pub(super) struct Slot {
     pub(super) entry: EntryRef,
     pub(super) child: Option<NodeRef>,
-}
-
-/// A leaf, and the first part of an inner node.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct Leaf {
-    /// Ascending; unused ones are the maximum, so that they are never smaller than what is searched.
-    prefixes: [AtomicU64; WIDTH],
-    /// Unused ones name some entry.
-    entries: [EntrySlot; WIDTH],
-    version: AtomicU32,
-    len: AtomicU32,
-    skip: AtomicU32,
-    next: NodeSlot,
-    inner: bool,
-}
-
-/// An inner node.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Inner {
-    pub(super) slots: Leaf,
-    pub(super) children: Children,
-}
-
-pub(super) type Children = [NodeSlot; WIDTH];
-
-/// A node in its arena.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Node<'a> {
-    pub(super) slots: &'a Leaf,
-    pub(super) children: Option<&'a Children>,
-}
-
-impl Leaf {
-    /// A node without slots in use; `entry` is what its unused slots name.
-    pub(super) fn new(inner: bool, entry: EntryRef, skip: usize, next: Option<NodeRef>) -> Leaf {
-        Leaf {
-            prefixes: array::from_fn(|_| AtomicU64::new(u64::MAX)),
-            entries: array::from_fn(|_| EntrySlot::new(entry)),
-            version: AtomicU32::new(0),
-            len: AtomicU32::new(0),
-            skip: AtomicU32::new(skip as u32),
-            next: NodeSlot::new(next),
-            inner,
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_inner(&self) -> bool {
-        self.inner
-    }
-}
-
-impl Inner {
-    /// An inner node without slots in use.
-    pub(super) fn new(entry: EntryRef, skip: usize) -> Inner {
-        Inner { slots: Leaf::new(true, entry, skip, None), children: array::from_fn(|_| NodeSlot::new(None)) }
-    }
 }
 
 /// For readers; the writer may use these too.

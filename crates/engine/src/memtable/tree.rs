@@ -6,8 +6,8 @@
 //! the parent changed and starts over: no entry is ever missed. Leaves are linked to the right (Lehman and Yao 1981): what a leaf has
 //! held stays in it or moves to its right neighbour, so a walk that took a leaf's entries and its link together misses nothing either.
 
-use super::arena::{Arena, Entry, EntryRef, NodeRef, NodeSlot};
-use super::node::{Node, Target, WIDTH};
+use super::arena::{Arena, Entry, EntryRef, Node, NodeRef, NodeSlot, WIDTH};
+use super::node::Target;
 use super::sync::{self, AtomicU32, Ordering};
 
 /// Position that a search looks for.

@@ -78,6 +78,13 @@ impl fmt::Debug for TableCursor {
     }
 }
 
+impl Table {
+    /// A cursor for reads, through the cache.
+    pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> TableCursor {
+        TableCursor::new(Arc::clone(self), options)
+    }
+}
+
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, options: ReadOptions) -> Self {
         TableCursor {

@@ -3,13 +3,11 @@
 
 use super::block::{self, Block};
 use super::counted::{Counted, LONGEST, ReadTimes};
-use super::cursor::TableCursor;
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::frame::{Frames, Lent, lend_packed};
 use super::index::Index;
 use super::properties::TableProperties;
 use super::resident::{FILTER, INDEX, Resident};
-use super::scan::ScanCursor;
 use crate::cache::{Cache, Cached, Packed, Part, Slot};
 use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Dictionary};
@@ -303,16 +301,6 @@ impl Table {
         self.tombstones.get().map(|known| &**known)
     }
 
-    /// A cursor for reads, through the cache.
-    pub fn cursor(self: &Arc<Self>, options: ReadOptions) -> TableCursor {
-        TableCursor::new(Arc::clone(self), options)
-    }
-
-    /// A forward cursor for compactions: large sequential reads, nothing kept in the cache; only `seek_first`, `seek` and `next` work.
-    pub fn scan(self: &Arc<Self>) -> ScanCursor {
-        ScanCursor::new(Arc::clone(self))
-    }
-
     /// User keys that cut the table into about `pieces` pieces of equal bytes (from its index): for splitting compactions. Ascending, fewer
     /// than `pieces`.
     pub fn split_points(&self, pieces: usize) -> Result<Vec<Vec<u8>>> {
@@ -342,11 +330,6 @@ impl Table {
         let index = self.index()?;
         let block = index.find(key);
         Ok(if block < index.len() { index.extent(block).0 } else { self.footer.data_end })
-    }
-
-    /// Reads everything and verifies every checksum, the order of keys, and the properties against the contents.
-    pub fn verify(self: &Arc<Self>) -> Result<()> {
-        super::verify::verify(self)
     }
 
     /// The properties stored in the file.

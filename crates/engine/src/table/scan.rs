@@ -47,6 +47,13 @@ impl fmt::Debug for ScanCursor {
     }
 }
 
+impl Table {
+    /// A forward cursor for compactions: large sequential reads, nothing kept in the cache; only `seek_first`, `seek` and `next` work.
+    pub fn scan(self: &Arc<Self>) -> ScanCursor {
+        ScanCursor::new(Arc::clone(self))
+    }
+}
+
 impl ScanCursor {
     pub(super) fn new(table: Arc<Table>) -> Self {
         ScanCursor {

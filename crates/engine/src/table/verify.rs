@@ -32,7 +32,7 @@ struct Sums {
 }
 
 /// Checks all of a table: see [`Table::verify`].
-pub(super) fn verify(table: &Arc<Table>) -> Result<()> {
+fn verify(table: &Arc<Table>) -> Result<()> {
     // From the medium, not from the cache.
     let index = table.read_index()?;
     let filter = table.footer.section(Section::Filter).map(|_| table.read_filter()).transpose()?;
@@ -116,6 +116,11 @@ fn check_sections(table: &Table, mut digest: u64) -> Result<()> {
 type EachPiece<'a> = dyn FnMut(&[(u64, u64)], u64, &mut [u8]) -> Result<()> + 'a;
 
 impl Table {
+    /// Reads everything and verifies every checksum, the order of keys, and the properties against the contents.
+    pub fn verify(self: &Arc<Self>) -> Result<()> {
+        verify(self)
+    }
+
     /// Reads the data blocks in file order, a piece at a time. Hands each piece to `each`. False if `goes_on` said no.
     pub(super) fn pieces(&self, goes_on: &dyn Fn() -> bool, each: &mut EachPiece<'_>) -> Result<bool> {
         let index = self.index_for_scan()?;

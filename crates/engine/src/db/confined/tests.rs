@@ -1,8 +1,8 @@
 use super::*;
 use crate::clock::ManualClock;
 use crate::compaction::{Hot, Plan};
+use crate::db::jobs::Work;
 use crate::db::mem::Mem;
-use crate::db::schedule::Work;
 use crate::db::view::View;
 use crate::db::{Db, WriteOptions};
 use crate::pacing::{Pace, StopReason};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::db::write::{Durability, WriteOptions};
+use crate::db::write_options::{Durability, WriteOptions};
 use crate::db::{Db, WriteBatch};
 use crate::key::{Kind, split_timed};
 use crate::wal::{LogWriter, VERSION, parse_log};
