@@ -5,43 +5,43 @@
 //! A level >= 1 of a leveled tree is one run; of a universal tree, too, but a family may change its style while open, so every picker
 //! accepts every tree and moves it towards its own shape.
 //!
-//! Where data is placed by age, a merge into the last level writes to two levels: what is young enough goes to the one above (`placing`).
+//! Where data is placed by age, a merge into the last level writes to two levels: what is young enough goes to the one above (`young`).
 //!
 //! Pickers treat a damaged table like one that a running job reads, except that it stays so: whatever would have to go through it waits
 //! above it, and everything else goes on around it.
 
 mod aging;
-pub mod auto;
-pub mod codecs;
+pub mod auto_codecs;
+pub mod codec_choice;
+mod codec_trials;
 pub mod collapse;
+mod demote;
 pub mod job;
 mod leveled;
+mod limited_space;
 mod manual;
-mod narrow;
 pub mod output;
-mod placing;
+mod output_temperature;
 mod push;
-pub mod router;
-mod sampler;
-mod sinking;
-pub mod split;
+pub mod split_by_age;
 mod step;
-mod stretches;
+pub mod subcompactions;
 pub mod targets;
 #[cfg(test)]
 mod tests;
 pub mod throttle;
 mod universal;
+mod young;
 
 pub use aging::drop_hidden;
+pub use demote::REST_SECONDS;
 pub use manual::{ManualRange, manual, manual_up_to};
-pub use placing::{Hot, Span, Young};
-pub use sinking::REST_SECONDS;
+pub use young::{Hot, Span, Young};
 
 use crate::key::Seq;
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::{FamilySettings, Style};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use sinter_storage::store::Reason;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -78,7 +78,7 @@ pub struct PickEnv<'a> {
     pub two_media: bool,
     /// Bytes that a merge may write; `u64::MAX`: there is room for any. With less, all levels of a leveled tree above the
     /// last, and deletions and outdated values of a universal one are due in any case, and what is due is done in steps that fit
-    /// (`narrow`), if there are any.
+    /// (`limited_space`), if there are any.
     pub room: u64,
     /// Bytes that the medium frees only together; 0: it frees tables one by one.
     pub unit: u64,
@@ -180,7 +180,7 @@ pub trait Picker: Send + Sync {
 pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Choice {
     let env = PickEnv { crowded: true, ..*env };
     let choice = match env.settings.style {
-        Style::Leveled => sinking::demote(version, &env, lies_there, room),
+        Style::Leveled => demote::demote(version, &env, lies_there, room),
         Style::Universal => universal::demote(version, &env, lies_there, room),
     };
     match choice {
@@ -280,7 +280,7 @@ fn collides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
         return true;
     }
     let (Some(range), Some(top)) = (hull(inputs), inputs.iter().map(|i| i.level).min()) else { return false };
-    let top = if placing::may_rise(env, inputs, output_level) { top.min(output_level - 1) } else { top };
+    let top = if young::may_rise(env, inputs, output_level) { top.min(output_level - 1) } else { top };
     env.busy_output.iter().any(|(level, busy)| *level >= 1 && (top..=output_level).contains(level) && busy.overlaps(&range))
 }
 
@@ -299,7 +299,7 @@ fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<In
     };
     let bottommost = is_bottommost(version, &inputs);
     let target_file_size = target_file_size(version, env.settings, output_level);
-    let hot = placing::hot(version, env, &inputs, output_level);
+    let hot = young::hot(version, env, &inputs, output_level);
     let plan = Plan { reason, inputs, output_level, output_run, hot, bottommost, grandparents, target_file_size, cuts: Vec::new() };
     debug_assert_eq!(if plan.inputs.is_empty() { Ok(()) } else { check_plan(version, &plan) }, Ok(()));
     plan
@@ -372,5 +372,5 @@ pub fn check_plan(version: &Version, plan: &Plan) -> Result<(), String> {
             return Err(format!("table {} on level {} is in the way", table.number, place.0));
         }
     }
-    plan.hot.as_ref().map_or(Ok(()), |hot| placing::check_hot(version, plan, hot))
+    plan.hot.as_ref().map_or(Ok(()), |hot| young::check_hot(version, plan, hot))
 }

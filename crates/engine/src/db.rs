@@ -10,24 +10,23 @@ mod batch;
 mod builder;
 mod callback;
 mod checkpoint;
-mod codecs;
+mod codec_review;
 mod confined;
+mod cutoff_review;
 mod damage;
 mod division;
 mod family;
 mod gate;
-mod gone;
 mod insert;
 mod iterator;
 mod jobs;
 mod logs;
 mod media;
 mod mem;
-mod moves;
+mod mover;
+mod obsolete;
 mod open;
 mod open_full;
-mod placed;
-mod placement;
 mod properties;
 mod publish;
 mod queue;
@@ -42,8 +41,8 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod tick;
-mod tiers;
-mod times;
+mod tier_stores;
+mod time_samples;
 mod verify;
 mod view;
 mod write;
@@ -61,7 +60,7 @@ pub use records::Records;
 pub use recover::{Cut, RecoveryReport};
 pub use snapshot::Snapshot;
 pub use space::reserve;
-pub use tiers::{FoundTiers, find_tiers};
+pub use tier_stores::{FoundTiers, find_tiers};
 pub use verify::{Damage, verify_files};
 pub use write_options::{Durability, WriteOptions};
 
@@ -78,19 +77,19 @@ use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
 use crate::table::Packers;
+use crate::tiering::fallback::Placer;
 use background::Threads;
 use confined::MemoryWatch;
 use damage::Damaged;
 use division::Division;
 use family::FamilyCore;
 use gate::Pressure;
-use gone::Gone;
 use insert::WriteState;
 use logs::Retired;
 use media::Media;
-use moves::Moves;
+use mover::Moves;
+use obsolete::Obsolete;
 use parking_lot::{Condvar, Mutex};
-use placed::Placer;
 use queue::Queue;
 use sinter_storage::store::{Cause, FileId, Store, StoreLock, Temperature};
 use snapshot::Snapshots;
@@ -100,7 +99,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use times::Sampling;
+use time_samples::Sampling;
 
 /// The name of the family that always exists.
 pub const DEFAULT_FAMILY: &str = "default";
@@ -165,7 +164,7 @@ struct Inner {
     sampling: Sampling,
     /// Log segments before the active one.
     retired: Mutex<Vec<Retired>>,
-    gone: Gone,
+    obsolete: Obsolete,
     /// The turn to sync retired segments or the active one; segment and length up to which syncs beside writers have come.
     log_sync: Mutex<(u64, u64)>,
     /// Number of the active segment.
@@ -318,7 +317,7 @@ impl Inner {
             ticked_ns: AtomicU64::new(0),
             sampling: Sampling::default(),
             retired: Mutex::default(),
-            gone: Gone::default(),
+            obsolete: Obsolete::default(),
             log_sync: Mutex::default(),
             active_log: AtomicU64::new(0),
             activated: AtomicU64::new(0),
@@ -387,7 +386,7 @@ impl Inner {
         self.threads.join();
         self.set_by_hand(true);
         self.packers.end();
-        self.gone.clear();
+        self.obsolete.clear();
         if !self.ended.load(Ordering::Acquire) {
             self.delete_doomed();
         }

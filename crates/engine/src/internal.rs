@@ -2,9 +2,8 @@
 //!
 //! Modules stand in ranks; each imports only its own and lower ones (`crates/cli/tests/layers.rs` enforces it). From the bottom:
 //!
-//! * words: `key`, `coding`, `checksum`, `codec`, `cursor`, `times`, `prefetch`; `limits` and `cpu`: what confines the process
-//! * parts of files and of memory: `filter`, `cache`, `range_del`, `table`, `wal`, `memtable`, `tier`; `placement`: how old what is kept
-//!   and what is touched is
+//! * words: `key`, `coding`, `checksum`, `codec`, `cursor`, `prefetch`; `limits` and `cpu`: what confines the process
+//! * parts of files and of memory: `filter`, `cache`, `range_del`, `table`, `wal`, `memtable`; `tiering`: age and temperature
 //! * many sources as one: `merge`, `run_cursor`, `visible`
 //! * the tree: `manifest`, `compaction`, `pacing`, `memory_split`
 //! * the database: `db`
@@ -19,9 +18,11 @@ macro_rules! inside {
 }
 
 inside! {
-    cache checksum codec coding compaction cpu cursor db filter key limits manifest memory_split memtable merge pacing placement prefetch
-    range_del run_cursor table tier times visible wal
+    cache checksum codec coding compaction cpu cursor db filter key limits manifest memory_split memtable merge pacing prefetch
+    range_del run_cursor table visible wal
 }
+
+pub use crate::tiering::{age as times, auto_cutoff as placement, identity as tier};
 
 /// Readers and writers of the forms in which settings are text.
 pub mod settings {

@@ -53,7 +53,6 @@ mod memtable;
 mod merge;
 pub mod operator;
 mod pacing;
-mod placement;
 mod prefetch;
 mod range_del;
 mod run_cursor;
@@ -61,8 +60,7 @@ pub mod settings;
 mod slab;
 pub mod store;
 mod table;
-mod tier;
-mod times;
+mod tiering;
 mod visible;
 mod wal;
 

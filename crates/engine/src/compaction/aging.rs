@@ -2,7 +2,7 @@
 
 use super::{Choice, Input, PickEnv, collides, is_bottommost, plan};
 use crate::manifest::{TableInfo, Version};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use sinter_storage::store::Reason;
 use std::sync::Arc;
 

@@ -31,9 +31,9 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq, kind_of, own_time, put_timed, seq_of, trailer};
 use crate::operator::{CompactionFilter, Decision, MergeOperator};
-use crate::placement::{Ages, Heat, heat};
 use crate::range_del::{Fragment, RangeTombstones};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
+use crate::tiering::auto_cutoff::{Ages, Heat, heat};
 use crate::visible::{Operands, shown, user_value};
 use std::cmp::Ordering;
 

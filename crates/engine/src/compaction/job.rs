@@ -6,15 +6,15 @@
 //! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: outputs left
 //! behind are files that no manifest knows.
 
-use super::auto::Announced;
+use super::auto_codecs::Announced;
+use super::codec_trials::Sampler;
 use super::collapse::{Counts, Rules, collapse};
 use super::output::{Limits, TableFactory, TableSink};
-use super::placing;
-use super::router::{Placed, Routed, Router, Upper};
-use super::sampler::Sampler;
-use super::split;
-use super::stretches::{Stretch, Stretches};
+use super::output_temperature::{Stretch, Stretches};
+use super::split_by_age::{Placed, Routed, Router, Upper};
+use super::subcompactions;
 use super::throttle::{Pacing, Rests};
+use super::young;
 use super::{Hot, Plan};
 use crate::cache::Cache;
 use crate::checksum::DbId;
@@ -26,12 +26,12 @@ use crate::manifest::{KeyRange, TableInfo};
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
 use crate::operator::{CompactionFilter, MergeOperator};
-use crate::placement::Auto as Placement;
 use crate::range_del::RangeTombstones;
 use crate::run_cursor::{RunCursor, TableSource};
 use crate::settings::{FamilySettings, UntimedData};
 use crate::table::{Packers, ScanCursor, Table, TableBuilder, TableOptions};
-use crate::times::{Cut, TimeMap};
+use crate::tiering::age::{Cut, TimeMap};
+use crate::tiering::auto_cutoff::Auto as Placement;
 use parking_lot::Mutex;
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
@@ -190,9 +190,9 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
             Err(Error::corrupt(files.join(", "), 0, what))
         }
         Ok(Outcome::Done(mut report)) if context.settings.places_by_age() => {
-            placing::settle(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
+            young::settle(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
             if let Some(hot) = &plan.hot {
-                let told = report.hot.iter_mut().map(|table| placing::keep(table, hot.old)).filter(|kept| !kept).count();
+                let told = report.hot.iter_mut().map(|table| young::keep(table, hot.old)).filter(|kept| !kept).count();
                 debug_assert_eq!(told, 0, "the router put up what is old");
             }
             Ok(Outcome::Done(report))
@@ -317,7 +317,7 @@ fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<V
         segments.push((table.range.smallest.clone(), share));
         segments.extend(points.into_iter().map(|key| (key, share)));
     }
-    Ok(split::cuts(segments, pieces))
+    Ok(subcompactions::cuts(segments, pieces))
 }
 
 /// A running merge.

@@ -2,12 +2,12 @@
 //! level larger than the one above by a factor. The level that exceeds its target most is worked on first; of a level, the table goes
 //! down that rewrites least below it.
 //!
-//! Where data is placed by age, levels grow to the one above the last, and the last takes only what is old (`sinking`).
+//! Where data is placed by age, levels grow to the one above the last, and the last takes only what is old (`demote`).
 
 use super::push::{push_around_damage, push_from, push_level0, push_tables};
 use super::step::{below, may_move, tables_at};
 use super::targets::Targets;
-use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, hull, narrow, placing, plan, run_number, sinking, span};
+use super::{Choice, Input, PickEnv, Picker, aging, bytes_of, collides, demote, hull, limited_space, plan, run_number, span, young};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -30,11 +30,11 @@ impl Picker for Leveled {
             &|| aging::drop_expired(version, env),
             &|| pick_by_score(version, env, &targets),
             &|| move_early(version, env),
-            &|| sinking::sink_cheaply(version, env),
+            &|| demote::sink_cheaply(version, env),
             &|| push_expired(version, env),
             &|| aging::rewrite_tombstones(version, env),
             &|| push_outdating(version, env),
-            &|| sinking::sink_at_rest(version, env),
+            &|| demote::sink_at_rest(version, env),
         ];
         env.first_that_fits(steps.iter().filter_map(|step| step())).unwrap_or(Choice::Nothing)
     }
@@ -55,7 +55,7 @@ impl Picker for Leveled {
                 debt = debt.saturating_add((moving as f64 * fan_out) as u64);
             }
         }
-        if settings.places_by_age() { debt.saturating_add(sinking::debt(version, settings)) } else { debt }
+        if settings.places_by_age() { debt.saturating_add(demote::debt(version, settings)) } else { debt }
     }
 }
 
@@ -81,7 +81,7 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
             scores.push((bytes as f64 / target as f64, level));
         }
     }
-    scores.extend(sinking::score(version, env));
+    scores.extend(demote::score(version, env));
     scores.retain(|(score, _)| *score >= 1.0);
     scores.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     scores
@@ -95,7 +95,7 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
             return None;
         }
         let all = (!collides(env, &inputs, level)).then(|| Choice::Merge(plan(version, env, Reason::StyleChange, inputs, (level, 0))))?;
-        if env.fits(&all) { Some(all) } else { narrow::level(version, env, level, None, Reason::StyleChange).or(Some(all)) }
+        if env.fits(&all) { Some(all) } else { limited_space::level(version, env, level, None, Reason::StyleChange).or(Some(all)) }
     })
 }
 
@@ -105,7 +105,7 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
     let due = scores(version, env, targets).into_iter();
     let mut choices = due.filter_map(|(_, level)| match level {
         0 => pick_level0(version, env),
-        level if level == targets.last => sinking::pick(version, env),
+        level if level == targets.last => demote::pick(version, env),
         level => pick_level(version, env, level),
     });
     let mut merges = Vec::new();
@@ -261,7 +261,7 @@ fn push_outdating(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     // Young data would come back from the last level, and its deletions with it as long as a snapshot needs them.
     let young = env.young();
     let stays = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| {
-        level + 2 == version.levels.len() && young.is_some_and(|young| placing::ripe(&young, t, 1) == 0)
+        level + 2 == version.levels.len() && young.is_some_and(|young| young::ripe(&young, t, 1) == 0)
     };
     let goes = |found: &(usize, u64, &Arc<TableInfo>)| may_go(found) && !stays(found) && is_hidden_by(version, found.0, found.2);
     let mut found: Vec<_> = version.tables().filter(goes).collect();

@@ -3,7 +3,7 @@
 use super::leveled::unify;
 use super::push::{push_around_damage, push_level0, push_tables};
 use super::targets::Targets;
-use super::{Choice, Input, PickEnv, bytes_of, collides, is_bottommost, plan, run_number, sinking, universal};
+use super::{Choice, Input, PickEnv, bytes_of, collides, demote, is_bottommost, plan, run_number, universal};
 use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, Run, TableInfo, Version};
 use crate::settings::Style;
@@ -73,7 +73,7 @@ fn leveled(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> 
         t.deletes() && t.max_seq <= env.oldest_snapshot && is_bottommost(version, &here())
     };
     // What is young stays on the level above the last, and would be wanted again for ever.
-    let is_new = |level: usize, t: &TableInfo| t.number >= before && !sinking::is_ripe(version, env, t) && !has_dead(level, t);
+    let is_new = |level: usize, t: &TableInfo| t.number >= before && !demote::is_ripe(version, env, t) && !has_dead(level, t);
     let goes_down = |level: usize, t: &TableInfo| wanted(t) && !(is_placed && level + 1 == last && is_new(level, t));
     unify(version, env)
         .or_else(|| push_level0(version, env, wanted, Reason::Manual))

@@ -1,9 +1,9 @@
-//! Pushes chosen tables of a leveled tree down, with what has to go with them; in smaller steps if space is limited (`narrow`).
+//! Pushes chosen tables of a leveled tree down, with what has to go with them; in smaller steps if space is limited (`limited_space`).
 
-use super::placing::is_worth_it;
 use super::step::{below, finish, tables_at};
 use super::targets::Targets;
-use super::{Choice, Input, PickEnv, bytes_of, hull, narrow, run_number, span};
+use super::young::is_worth_it;
+use super::{Choice, Input, PickEnv, bytes_of, hull, limited_space, run_number, span};
 use crate::manifest::{Run, TableInfo, Version};
 use sinter_storage::store::Reason;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableI
     }
     inputs.push(Input { level: base, run: run_number(version, base), tables: tables_at(version, base, &range).to_vec() });
     let choice = finish(version, env, inputs, reason, (base, run_number(version, base)))?;
-    if env.fits(&choice) { Some(choice) } else { narrow::level(version, env, 0, Some(base), reason).or(Some(choice)) }
+    if env.fits(&choice) { Some(choice) } else { limited_space::level(version, env, 0, Some(base), reason).or(Some(choice)) }
 }
 
 /// Pushes all of level 0 into the last level, with what that overlaps on its way.
@@ -96,5 +96,5 @@ pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reaso
     let to = (next, run_number(version, next));
     let lower = Input { level: next, run: to.1, tables: lower.to_vec() };
     let choice = finish(version, env, vec![input.clone(), lower], reason, to)?;
-    if env.fits(&choice) { Some(choice) } else { narrow::part(version, env, &input, to, reason).or(Some(choice)) }
+    if env.fits(&choice) { Some(choice) } else { limited_space::part(version, env, &input, to, reason).or(Some(choice)) }
 }

@@ -3,7 +3,7 @@
 //! of similar size; else the newest, so that the number of runs stays bounded.
 //!
 //! Where data is placed by age, the last level is for what is old. A merge of everything leaves two runs, the young one on the level above;
-//! it hides nothing on the last level, so it does not count as dead bytes ([`placing::unsettled`]). Between such merges, old data sinks
+//! it hides nothing on the last level, so it does not count as dead bytes ([`young::unsettled`]). Between such merges, old data sinks
 //! once it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level
 //! with it that are not larger. So the last level may have several runs, each larger than all newer ones together: old data need not wait
 //! on the levels above until it is worth rewriting all of the last (RocksDB merges everything, and counts no dead bytes on the last level).
@@ -13,9 +13,9 @@
 //! So the same merges are made as without it. What one left above also moves down once it is old as a whole, and everything that is old
 //! sinks when nothing was written for a while.
 
-use super::placing::{self, Young, unsettled};
-use super::sinking::is_rested;
-use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, demotes_within, narrow, plan};
+use super::demote::is_rested;
+use super::young::{self, Young, unsettled};
+use super::{Choice, Input, PickEnv, Picker, Plan, aging, collides, demotes_within, limited_space, plan};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
@@ -319,8 +319,8 @@ fn push_part(
         // Young data would go back to where it came from.
         let young = env.young().filter(|_| newer.level + 1 == last && older.level == last);
         let mut input = Input::whole(newer.level, newer.run);
-        input.tables.retain(|t| wanted(t) && young.is_none_or(|young| placing::ripe(&young, t, 1) > 0));
-        narrow::part(version, env, &input, (older.level, older.run.number), reason)
+        input.tables.retain(|t| wanted(t) && young.is_none_or(|young| young::ripe(&young, t, 1) > 0));
+        limited_space::part(version, env, &input, (older.level, older.run.number), reason)
     })
 }
 

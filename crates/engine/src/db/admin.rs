@@ -7,7 +7,7 @@ use super::mem::{Mem, MemWriter};
 use super::space::Asks;
 use super::view::{Tree, View};
 use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
-use crate::compaction::auto::Auto;
+use crate::compaction::auto_codecs::Auto;
 use crate::compaction::{self, ManualRange, PickEnv};
 use crate::error::{Error, Result};
 use crate::key::Seq;
@@ -127,7 +127,7 @@ impl Db {
                 // A running compaction may still be reading it: readers of a deleted file go on working.
                 shared.doomed.push(FileId::table(table.info().number));
             }
-            inner.gone.add(view.mems().map(|mem| mem.points.clone()), view.tree.tables().cloned().collect());
+            inner.obsolete.add(view.mems().map(|mem| mem.points.clone()), view.tree.tables().cloned().collect());
             inner.drop_old_logs(&mut shared);
             inner.refresh_pressure(&mut shared, &family.core);
             let doomed = inner.take_doomed(&mut shared);

@@ -84,7 +84,7 @@ fn work(weak: &Weak<Inner>, takes: Takes) {
             None => {
                 let is_idle = inner.work.wait_for(&mut shared, IDLE).timed_out();
                 drop(shared);
-                inner.gone.clear();
+                inner.obsolete.clear();
                 if is_idle {
                     inner.delete_doomed();
                     inner.pool.release();

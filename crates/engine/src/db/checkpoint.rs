@@ -6,7 +6,7 @@
 use super::family::FamilyCore;
 use super::jobs::added;
 use super::mem::Mem;
-use super::tiers::stored_settings;
+use super::tier_stores::stored_settings;
 use super::{Db, Inner};
 use crate::cache::Cache;
 use crate::checksum::DbId;
@@ -16,7 +16,7 @@ use crate::key::Seq;
 use crate::manifest::{Edit, KnownTier, ManifestLog, Place, State, TableChange, TableInfo};
 use crate::settings::TierPaths;
 use crate::table::Table;
-use crate::tier::TierIdentity;
+use crate::tiering::identity::TierIdentity;
 use sinter_storage::store::DirStore;
 use sinter_storage::store::{Cause, FileId, Hint, Shared as How, Store, Temperature};
 use std::collections::BTreeMap;

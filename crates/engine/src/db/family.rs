@@ -1,13 +1,13 @@
 //! Column families: separate key spaces with their own settings over one shared log.
 
 use super::view::View;
-use crate::compaction::auto::Auto;
+use crate::compaction::auto_codecs::Auto;
 use crate::key::Seq;
 use crate::ledger::FamilyCounters;
 use crate::operator::{CompactionFilter, MergeOperator};
-use crate::placement;
 use crate::settings::FamilySettings;
-use crate::times::Cut;
+use crate::tiering::age::Cut;
+use crate::tiering::auto_cutoff;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(crate) struct FamilyCore {
     /// Chooses the codecs, if the settings leave it to that.
     pub auto: Arc<Auto>,
     /// Chooses which data merges keep from the last level, if the settings leave it to that.
-    pub placement: Arc<placement::Auto>,
+    pub placement: Arc<auto_cutoff::Auto>,
     pub merge: Option<Arc<dyn MergeOperator>>,
     pub filter: Option<Arc<dyn CompactionFilter>>,
     pub view: ArcSwap<View>,

@@ -11,9 +11,9 @@ use crate::ledger::Ticker;
 use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
 use crate::merge::Merge;
-use crate::placement::heat;
 use crate::run_cursor::RunCursor;
 use crate::table::TableCursor;
+use crate::tiering::auto_cutoff::heat;
 use crate::visible::VisibleCursor;
 use std::sync::Arc;
 

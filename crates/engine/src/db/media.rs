@@ -5,7 +5,8 @@ use super::{Db, Inner, callback};
 use crate::error::{Error, Result};
 use crate::ledger::{HistogramSummary, Latencies, LedgerSnapshot};
 use crate::manifest::TierHeat;
-use crate::placement::heat;
+use crate::tiering::auto_cutoff::heat;
+use crate::tiering::tier_name;
 use sinter_storage::store::{Cause, FileId, FileKind, Meter, MeterSnapshot, OpenFiles, Store, Temperature, Tiers};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -116,11 +117,6 @@ impl Media {
             ledger.on(member.temperature).balance(member.meter.total_written()).map_err(on_tier)
         })
     }
-}
-
-/// Name of a store.
-pub(super) fn tier_name(temperature: Temperature) -> &'static str {
-    if temperature == Temperature::Unknown { "primary" } else { temperature.name() }
 }
 
 /// Contents and activity of one store of a database.

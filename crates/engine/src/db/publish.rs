@@ -95,7 +95,7 @@ impl Inner {
         let result = self.try_publish(core, &mut edit, &flushed);
         // Deleting files takes long; the memory of the memtables goes back first, for the ones that fill meanwhile.
         drop(flushed);
-        self.gone.clear();
+        self.obsolete.clear();
         let doomed = {
             let mut shared = self.shared.lock();
             // Without space or descriptors the job will be done again, with other tables. Any other error ends the handle, and the edit
@@ -120,7 +120,7 @@ impl Inner {
 
     /// Makes deletions durable: a medium may count as free only files whose deletion is durable and that have no reader.
     pub(super) fn sync_deletions(&self) -> Result<()> {
-        self.gone.clear();
+        self.obsolete.clear();
         if self.deleted.load(Ordering::Acquire) { self.sync_names() } else { Ok(()) }
     }
 
@@ -159,7 +159,7 @@ impl Inner {
             table.forget();
             shared.doomed.push(FileId::table(table.info().number));
         }
-        self.gone.add(flushed.iter().map(|mem| mem.points.clone()), gone);
+        self.obsolete.add(flushed.iter().map(|mem| mem.points.clone()), gone);
         self.drop_old_logs(&mut shared);
         self.refresh_pressure(&mut shared, core);
         self.work.notify_all();

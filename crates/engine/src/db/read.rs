@@ -7,9 +7,9 @@ use super::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::key::{self, Seq};
 use crate::ledger::Ticker;
-use crate::placement::heat;
 use crate::table::{self, Table};
-use crate::times::Expiry;
+use crate::tiering::age::Expiry;
+use crate::tiering::auto_cutoff::heat;
 use crate::visible::Resolver;
 use std::sync::Arc;
 

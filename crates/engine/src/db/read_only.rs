@@ -13,7 +13,7 @@
 use super::Db;
 use super::builder::Builder;
 use super::recover::{open_log, survey};
-use super::tiers::{FoundTiers, Opening, find_tiers, stored_settings};
+use super::tier_stores::{FoundTiers, Opening, find_tiers, stored_settings};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::{self, Loaded, State};

@@ -4,11 +4,11 @@
 use super::family::FamilyCore;
 use super::jobs::{Ended, Job, PanicGuard, Takes, Work, added, unpack};
 use super::mem::Mem;
-use super::moves::Moved;
+use super::mover::Moved;
 use super::space::{Asks, Reserved};
 use super::{Inner, Shared};
 use crate::compaction::job::{self, Context, Outcome, Report};
-use crate::compaction::router::Placed;
+use crate::compaction::split_by_age::Placed;
 use crate::compaction::throttle::{Pacing, Urgency};
 use crate::compaction::{self, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::manifest::{Change, Edit, KeyRange, Place, TableChange};
 use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use sinter_storage::store::{FileId, Reason, Temperature, Tiers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -227,10 +227,10 @@ impl Inner {
 
     /// Runs a job and publishes its result.
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
-        self.gone.clear();
+        self.obsolete.clear();
         let result = self.do_job(job);
         // The job has read its replaced inputs.
-        self.gone.clear();
+        self.obsolete.clear();
         result
     }
 

@@ -1,7 +1,7 @@
 //! Snapshots: moments to read at, and the list of them that compactions respect.
 
 use crate::key::Seq;
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

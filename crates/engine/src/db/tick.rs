@@ -16,7 +16,7 @@ impl Inner {
         if passed < PERIOD_NS || self.ticked_ns.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        self.gone.clear();
+        self.obsolete.clear();
         self.sample_if_due();
         self.watch_outlived();
         self.save_samples();

@@ -1,7 +1,7 @@
 //! Reads and verifies everything: each table whole, each log segment, the manifest, the identity of each tier.
 
 use super::read_only::{Seen, see};
-use super::tiers::check_known;
+use super::tier_stores::check_known;
 use super::{Db, callback};
 use crate::cache::Cache;
 use crate::checksum::DbId;

@@ -5,7 +5,7 @@ use super::apply::{Change, Place};
 use super::version::{KeyRange, TableInfo, Timed};
 use crate::coding::{Decoder, put_bytes, put_varint};
 use crate::key::Seq;
-use crate::times::Sample;
+use crate::tiering::age::Sample;
 use sinter_storage::store::Temperature;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub struct KnownTier {
 pub struct TierHeat {
     /// Temperature of the store's tables; [`Temperature::Unknown`] is the primary store.
     pub temperature: Temperature,
-    /// Gets that its tables answered, from one in [`crate::placement::heat::SAMPLED`] that is counted.
+    /// Gets that its tables answered, from one in [`crate::tiering::auto_cutoff::heat::SAMPLED`] that is counted.
     pub answered: u64,
     /// Start of counting, unix seconds.
     pub since: u64,

@@ -5,7 +5,7 @@ use super::edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
 use super::{Place, Version};
 use crate::checksum::DbId;
 use crate::key::{MAX_SEQ, Seq};
-use crate::times::TimeMap;
+use crate::tiering::age::TimeMap;
 use sinter_storage::store::Temperature;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

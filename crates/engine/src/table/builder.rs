@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::filter::{Filter, Hashes};
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, TableInfo, Timed};
-use crate::placement::Drawing;
 use crate::range_del::RangeTombstones;
-use crate::times::TimeMap;
+use crate::tiering::age::TimeMap;
+use crate::tiering::auto_cutoff::Drawing;
 use sinter_storage::store::{Appender, FileId};
 use std::sync::Arc;
 

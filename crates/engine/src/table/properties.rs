@@ -6,8 +6,8 @@ use crate::codec::Codec;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::key::Seq;
 use crate::manifest::{KeyRange, TableInfo};
-use crate::placement::sample;
-use crate::times::TimeMap;
+use crate::tiering::age::TimeMap;
+use crate::tiering::auto_cutoff::sample;
 
 /// Facts about a table, stored in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,7 +58,7 @@ pub struct TableProperties {
     pub filter_millibits: u64,
     /// Why the engine chose the codec, in one line for people; empty if it did not choose.
     pub chosen: String,
-    /// A sample of its keys ([`crate::placement::Drawing`]); empty if nobody asked.
+    /// A sample of its keys ([`crate::tiering::auto_cutoff::Drawing`]); empty if nobody asked.
     pub sample: Vec<u8>,
     /// Why the engine put its entries on this level, in one line for people; empty if it did not choose.
     pub placed: String,

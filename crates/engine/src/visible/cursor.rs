@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::key::{Kind, Seq, kind_of, seq_of, upper};
 use crate::operator::MergeOperator;
 use crate::range_del::RangeTombstones;
-use crate::times::Expiry;
+use crate::tiering::age::Expiry;
 use std::sync::Arc;
 
 /// Versions of one key that are stepped over before a seek is cheaper. A seek costs about as much as 20 to 50 steps.

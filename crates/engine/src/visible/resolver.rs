@@ -4,7 +4,7 @@ use super::{Operands, fold, unreadable, untimed};
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq, trailer};
 use crate::operator::MergeOperator;
-use crate::times::Expiry;
+use crate::tiering::age::Expiry;
 use std::ops::ControlFlow;
 
 /// Collects the versions of one key, newest source first, into what a reader sees. The caller's value buffer is reused: no allocation on

@@ -13,7 +13,7 @@ use crate::merge::testing::Rng;
 use crate::pacing::{Pace, PaceInput, pace};
 use crate::range_del::RangeTombstones;
 use crate::settings::{FamilySettings, Style};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::pacing::{PaceInput, pace};
 use crate::settings::{FamilySettings, Preclude, Style};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Trees under random work: flushes, several jobs at once that end in any order or meet damage, changes of style and requests by hand.
 //! Tables carry the versions of keys they hold, so that a picker that lets an older version pass a newer one is found out.
 
-use super::super::{Choice, ManualRange, PickEnv, Plan, REST_SECONDS, Young, check_plan, check_shape, manual, picker, placing};
+use super::super::{Choice, ManualRange, PickEnv, Plan, REST_SECONDS, Young, check_plan, check_shape, manual, picker, young};
 use super::apply;
 use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
 use crate::settings::{FamilySettings, Preclude, Style};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use sinter_storage::store::Reason;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -274,11 +274,11 @@ impl World {
         let effect = self.effect(plan, [&hot, &cold]);
         let (mut hot, mut cold) = (self.cut_by_spans(plan, &hot), self.cut_at(&plan.cuts, cold, plan.target_file_size));
         self.written += hot.iter().chain(&cold).map(|t| t.bytes).sum::<u64>();
-        placing::settle(plan.tables(), plan.bottommost, &mut hot, &mut cold);
+        young::settle(plan.tables(), plan.bottommost, &mut hot, &mut cold);
         let old = plan.hot.as_ref().map_or(Cut::ALL, |hot| hot.old);
-        assert!(hot.iter_mut().all(|table| placing::keep(table, old)), "seed {}: what is old went up", self.seed);
-        let open = |tables: &[TableInfo]| tables.iter().map(placing::unsettled).sum::<u64>();
-        let settled = plan.hot.is_some() && open(&hot) + open(&cold) < plan.tables().map(|t| placing::unsettled(t)).sum();
+        assert!(hot.iter_mut().all(|table| young::keep(table, old)), "seed {}: what is old went up", self.seed);
+        let open = |tables: &[TableInfo]| tables.iter().map(young::unsettled).sum::<u64>();
+        let settled = plan.hot.is_some() && open(&hot) + open(&cold) < plan.tables().map(|t| young::unsettled(t)).sum();
         let is_asked_for = plan.reason == Reason::Manual || !plan.cuts.is_empty();
         assert!(effect || settled || is_asked_for, "seed {}: a merge without effect\n{plan:?}", self.seed);
         self.version = apply(&self.version, &choice, cold, hot);

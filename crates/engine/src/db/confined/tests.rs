@@ -7,7 +7,7 @@ use crate::db::view::View;
 use crate::db::{Db, WriteOptions};
 use crate::pacing::{Pace, StopReason};
 use crate::settings::Budgets;
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use sinter_storage::store::{MemoryStore, Reason};
 use std::fs;
 

@@ -7,7 +7,7 @@ use crate::key::{Kind, Seq, put_timed, trailer};
 use crate::manifest::TableInfo;
 use crate::range_del::RangeTombstones;
 use crate::table::{Table, TableBuilder, TableProperties};
-use crate::times::TimeMap;
+use crate::tiering::age::TimeMap;
 use sinter_storage::store::{Cause, FileId, Hint, Store};
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use super::{Inner, Shared};
 use crate::key::Seq;
 use crate::manifest::Edit;
 use crate::settings::FamilySettings;
-use crate::times::{Cut, Expiry};
+use crate::tiering::age::{Cut, Expiry};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,14 +1,14 @@
 //! Merges with two outputs against the history of writes: no reader can tell where entries went.
 
 use super::super::collapse::{Rules, collapse};
-use super::super::placing::{Young, keep};
 use super::super::throttle::Rests;
+use super::super::young::{Young, keep};
 use super::*;
 use crate::key::{Kind, kind_of, put_timed, trailer};
 use crate::manifest::{TableInfo, Timed};
 use crate::merge::Merge;
 use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, history, order, replay};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use crate::visible::{Resolver, VisibleCursor};
 use std::collections::BTreeMap;
 use std::sync::Arc;

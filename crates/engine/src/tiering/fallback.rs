@@ -12,7 +12,7 @@
 //! A crash meanwhile leaves a torn file and perhaps a whole one of the same name, neither of which the manifest names: before it does, the
 //! names of all tiers are synced, and with them the deletion of the torn one.
 
-use super::media::tier_name;
+use super::tier_name;
 use crate::clock::Clock;
 use crate::error;
 use crate::ledger::Ledger;
@@ -29,7 +29,7 @@ const NOTES: usize = 8;
 const PIECE: usize = 1 << 20;
 
 /// Creates table files and books what is written to them.
-pub(super) struct Placer {
+pub struct Placer {
     store: Arc<dyn Store>,
     tiers: Option<Arc<Tiers>>,
     ledger: Arc<Ledger>,

@@ -1,15 +1,15 @@
 //! Tells each family's choice of the age that merges keep from the last level the contents of its tables: once a second, and before each
-//! job. `placement` has the rule; here are the tables, the clock, and the words for users.
+//! job. `tiering::auto_cutoff` has the rule; here are the tables, the clock, and the words for users.
 
 use super::family::FamilyCore;
 use super::{Db, Family, Inner, Shared};
 use crate::compaction::Young;
 use crate::compaction::job::Chosen;
 use crate::key::Seq;
-use crate::placement::Observed;
 use crate::settings::{FamilySettings, Preclude, format_seconds};
 use crate::table::Table;
-use crate::times::{Cut, TimeMap};
+use crate::tiering::age::{Cut, TimeMap};
+use crate::tiering::auto_cutoff::Observed;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::sync::Arc;

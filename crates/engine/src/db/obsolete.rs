@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 /// Memtables and tables that are in no tree any more.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct Obsolete {
     memtables: Mutex<Vec<Arc<Memtable>>>,
     tables: Mutex<Vec<Arc<Table>>>,
 }
 
-impl Gone {
+impl Obsolete {
     /// Takes over memtables and tables that nobody can find any more: only those who found them before may hold them.
     pub fn add(&self, memtables: impl IntoIterator<Item = Arc<Memtable>>, tables: Vec<Arc<Table>>) {
         self.memtables.lock().extend(memtables);
@@ -50,7 +50,7 @@ mod tests {
         let settings = DbSettings { max_background_jobs: 0, ..DbSettings::default() };
         let db = Db::builder().settings(settings).open_store(Arc::new(MemoryStore::new())).unwrap();
         let family = db.default_family();
-        let gone = || db.inner.gone.len();
+        let gone = || db.inner.obsolete.len();
         db.put(b"key", b"1").unwrap();
         let before = db.iter();
         let view = family.core.view.load();
@@ -63,11 +63,11 @@ mod tests {
         assert_eq!(gone(), (1, 1));
         drop((before, between));
         assert_eq!(gone(), (1, 1));
-        db.inner.gone.clear();
+        db.inner.obsolete.clear();
         assert_eq!(gone(), (1, 0), "one has the first view loaded");
         drop(view);
         assert_eq!(gone(), (1, 0));
-        db.inner.gone.clear();
+        db.inner.obsolete.clear();
         assert_eq!(gone(), (0, 0));
     }
 }

@@ -9,11 +9,11 @@
 
 use super::collapse::Sink;
 use super::output::{Limits, Output, TableFactory, TableSink};
-use super::placing::Span;
+use super::young::Span;
 use crate::error::Result;
 use crate::key::{MAX_SEQ, Seq, own_time, seq_of};
 use crate::range_del::RangeTombstones;
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 
 /// Destination of the entries that go one level higher.
 pub struct Upper<'a, F> {

@@ -6,7 +6,7 @@
 //! the first begins after a minute, and each further one after four times as long as the one before took. The table is written again under
 //! a new number, frame by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
 //!
-//! Young data that was demoted all the same (`compaction::placing`) was written as cold as the old data around it. On the last level a
+//! Young data that was demoted all the same (`compaction::young`) was written as cold as the old data around it. On the last level a
 //! table may therefore be as cold as data that the age no longer keeps above: it does not move to a hotter tier for the young data in it. A
 //! merge promotes that, key by key, or it grows as old as it lies.
 //!

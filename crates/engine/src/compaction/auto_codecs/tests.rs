@@ -1,6 +1,6 @@
 //! Tests of the verdicts that follow from samples and observations.
 
-use super::super::sampler::Sampler;
+use super::super::codec_trials::Sampler;
 use super::*;
 use crate::clock::ManualClock;
 use crate::codec::Codec;

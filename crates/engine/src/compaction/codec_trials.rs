@@ -1,8 +1,8 @@
 //! Samples: now and then a block's worth of the entries that a job writes is compressed and decompressed with every candidate, and the
 //! results are thrown away. The times and sizes tell what each codec would do to this data, on this machine.
 
-use super::auto::{Auto, timed};
-use super::codecs::{CANDIDATES, COUNT, Trial};
+use super::auto_codecs::{Auto, timed};
+use super::codec_choice::{CANDIDATES, COUNT, Trial};
 use crate::codec::{Codec, Compressor, decompress};
 
 /// Bytes of entries between two samples, at least. A sample takes some fifty microseconds, a merge about one nanosecond per byte.

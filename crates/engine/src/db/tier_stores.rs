@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::manifest::{self, KnownTier, Loaded, State, TableInfo};
 use crate::settings::{DbSettings, TierPaths};
-use crate::tier::{TIER_BYTES, TierIdentity};
+use crate::tiering::identity::{TIER_BYTES, TierIdentity};
 use sinter_storage::store::{
     BoundedStore, Cause, FileId, FileKind, Meter, OpenFiles, Place, Relation, Store, StoreError, StoreLock, Temperature, relation,
 };

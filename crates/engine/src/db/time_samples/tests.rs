@@ -8,7 +8,7 @@ use crate::key::{Kind, Seq, kind_of, seq_of};
 use crate::merge::testing::Rng;
 use crate::settings::{DbSettings, Style};
 use crate::table::TableProperties;
-use crate::times::{MAX_IN_TABLE, TimeMap};
+use crate::tiering::age::{MAX_IN_TABLE, TimeMap};
 use sinter_storage::store::MemoryStore;
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@
 use super::{Input, PickEnv, Plan, hull, places, run_number, target_file_size};
 use crate::key::{MAX_SEQ, Seq};
 use crate::manifest::{KeyRange, TableInfo, Timed, Version};
-use crate::times::Cut;
+use crate::tiering::age::Cut;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -2,17 +2,17 @@
 //! "auto"`). Pure: nothing here knows tables, threads or clocks.
 //!
 //! `ages` is a histogram by age, `heat` counts what is touched at which age, `sample` knows how many bytes are alive and how old, `choose`
-//! is the rule and `auto` keeps what the choice rests on. docs/engine/tiering.md explains it to users.
+//! is the rule and `cutoff` keeps what the choice rests on. docs/engine/tiering.md explains it to users.
 
 pub mod ages;
-pub mod auto;
 pub mod choose;
+pub mod cutoff;
 pub mod heat;
 pub mod sample;
 #[cfg(test)]
 mod tests;
 
 pub use ages::Ages;
-pub use auto::{Auto, Observed};
+pub use cutoff::{Auto, Observed};
 pub use heat::Heat;
 pub use sample::{Drawing, Holding};

@@ -3,7 +3,7 @@
 //!
 //! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
 
-use super::codecs::{
+use super::codec_choice::{
     CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, MERGE_NS, Medium, PATIENCE, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation,
     Standing, Trial, Verdict, judge,
 };

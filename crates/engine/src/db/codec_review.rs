@@ -3,7 +3,7 @@
 use super::family::FamilyCore;
 use super::view::Tree;
 use super::{Db, Family, Inner};
-use crate::compaction::auto::{Holding, Observed, Totals};
+use crate::compaction::auto_codecs::{Holding, Observed, Totals};
 use crate::compaction::targets::Targets;
 use crate::manifest::Version;
 use crate::settings::{Codecs, FamilySettings, Style};

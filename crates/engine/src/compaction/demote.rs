@@ -1,7 +1,7 @@
 //! Decides when data is demoted to the last level of a leveled tree that places it by age.
 //!
 //! The level above the last keeps what is young, however much that is, so it has no target size. Ripe is what is old on it, and what may
-//! hide dead data on the last level ([`placing::ripe`]). Three rules, in this order:
+//! hide dead data on the last level ([`young::ripe`]). Three rules, in this order:
 //!
 //! 1. Once more is old than a level above the last would hold (its size divided by the multiplier), or more is unsettled than a level above
 //!    both would, the table goes that rewrites least per ripe byte. So dead data is bounded as in a tree without placement, and so is old
@@ -12,9 +12,9 @@
 //!
 //! What sank, or was settled, is not ripe again, so none of this repeats without new data or time to pass.
 
-use super::placing::{Young, ripe, unsettled};
 use super::push::{push_from, push_level0, push_level0_to_last};
 use super::step::below;
+use super::young::{Young, ripe, unsettled};
 use super::{Choice, PickEnv, bytes_of, demotes_within};
 use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
