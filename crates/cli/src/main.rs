@@ -14,6 +14,7 @@ mod inspect;
 mod report;
 mod run;
 mod serve;
+mod signals;
 mod store;
 mod study;
 mod transfer;

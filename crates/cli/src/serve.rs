@@ -4,6 +4,7 @@ use crate::background;
 use crate::descriptors;
 use crate::ended::Ended;
 use crate::flags::nearest;
+use crate::signals::Signals;
 use crate::store::{drive_error, place};
 use anyhow::anyhow;
 use clap::Args;
@@ -12,6 +13,7 @@ use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::{Error, Keyspace, MEMORY_MAX, MEMORY_MIN, engine_settings};
 use sinter_server::log::{Level, Log, SystemLog};
 use sinter_server::net::Net;
+use sinter_server::resp::split_words;
 use sinter_server::system::random_bytes;
 use sinter_storage::store::{Place, Store};
 use sinterdb::internal::settings::{format_bytes, parse_bytes};
@@ -89,20 +91,56 @@ pub fn seed() -> io::Result<u64> {
     Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
-/// `--name value ..` as lines of a configuration file.
+/// The name of a flag as files have it: flags have underscores, and most names have dashes.
+fn name_of(flag: &str) -> String {
+    let dashes = flag.to_ascii_lowercase().replace('_', "-");
+    all_names().find(|known| known.replace('_', "-") == dashes).map_or(dashes, str::to_owned)
+}
+
+/// A flag without its dashes as a line of a file: `port`, `port=1` or `port 1`, the last one with quotes as in a file.
+fn directive(flag: &str) -> Result<Directive, Complaint> {
+    let end = flag.find(|end: char| end == '=' || end.is_ascii_whitespace());
+    let (name, values) = match end.map(|at| flag.split_at(at)) {
+        None => (flag, Some(Vec::new())),
+        Some((name, value)) if value.starts_with('=') => (name, Some(vec![value.as_bytes()[1..].to_vec()])),
+        Some((name, values)) => (name, split_words(values.as_bytes())),
+    };
+    let place = format!("--{}", name.replace('_', "-"));
+    match values {
+        Some(values) => Ok(Directive { place, name: name_of(name), values }),
+        None => Err(Complaint { place, text: "quotes are not balanced".into() }),
+    }
+}
+
+/// `--name value ..` as lines of a configuration file, by Redis's rules: the word behind a name is its value even if it begins with `--`,
+/// and only `--save` needs none. The first name may lack the dashes.
 fn directives(words: &[String], complaints: &mut Vec<Complaint>) -> Vec<Directive> {
     let mut all: Vec<Directive> = Vec::new();
-    for word in words {
-        if let Some(flag) = word.strip_prefix("--") {
-            let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
-            // Flags have underscores; most names have dashes.
-            let (dashes, given) = (name.replace('_', "-"), format!("--{}", name.replace('_', "-")));
-            let name = all_names().find(|known| known.replace('_', "-") == dashes).map_or(dashes, str::to_owned);
-            all.push(Directive { place: given, name, values: value.map(|value| value.as_bytes().to_vec()).into_iter().collect() });
-        } else if let Some(last) = all.last_mut() {
-            last.values.push(word.as_bytes().to_vec());
-        } else {
-            complaints.push(Complaint { place: word.clone(), text: "only one file can be given, before all names".into() });
+    let mut needs_value = false;
+    for (at, word) in words.iter().enumerate() {
+        match (word.strip_prefix("--").filter(|_| !needs_value), all.last_mut()) {
+            (Some(flag), _) => {
+                needs_value = false;
+                match directive(flag) {
+                    Err(complaint) => complaints.push(complaint),
+                    Ok(mut directive) => {
+                        let next = words.get(at + 1);
+                        if directive.name == "save" && directive.values.is_empty() && next.is_none_or(|next| next.starts_with("--")) {
+                            directive.values.push(Vec::new());
+                        }
+                        needs_value = directive.values.is_empty();
+                        all.push(directive);
+                    }
+                }
+            }
+            (None, Some(last)) => {
+                last.values.push(word.as_bytes().to_vec());
+                needs_value = false;
+            }
+            (None, None) if all_names().any(|known| known == name_of(word)) => {
+                all.push(Directive { place: word.clone(), name: name_of(word), values: Vec::new() });
+            }
+            (None, None) => complaints.push(Complaint { place: word.clone(), text: "only one file can be given, before all names".into() }),
         }
     }
     all
@@ -285,6 +323,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     if is_background {
         background::leave_session()?;
     }
+    let signals = Signals::receive()?;
     let directory = PathBuf::from(&configuration.directory);
     let listening = configuration.listening().map_err(Ended::usage)?;
     let tls = configuration.tls.load_if(configuration.tls_port > 0, configuration.following.is_encrypted).map_err(Ended::usage)?;
@@ -300,8 +339,7 @@ pub fn run(flags: &ServeFlags) -> Result<ExitCode, Ended> {
     let server = Server { configuration, run_id, tls, log: log.clone(), supervised, ..Server::default() };
     let net = Net::listen(&listening, keyspace, server).map_err(failed)?;
     let _pid_file = PidFile::write(&pid_file, &log);
-    let stopper = net.stopper();
-    ctrlc::set_handler(move || stopper.stop()).map_err(failed)?;
+    signals.stop(net.stopper());
     announce(&net, &directory, &log, supervised, is_background)?;
     net.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
@@ -333,6 +371,8 @@ mod tests {
         for (words, complaint) in [
             (&["--prot", "7"][..], "--prot: unknown parameter prot; did you mean port?"),
             (&["--port"], "--port: port takes a value"),
+            (&["--port", "--timeout", "1"], "--port: port --timeout 1: argument couldn't be parsed into an integer"),
+            (&["--requirepass 'a"], "--requirepass: quotes are not balanced"),
             (&["--dbfilename", "x"], "--dbfilename: dbfilename x: must be a file name that ends in .rdb, without a directory"),
             (&["--cluster-enabled", "yes"], "--cluster-enabled: cluster-enabled yes: only no is possible: there is no cluster"),
             (&["--replicaof", "a", "x"], "--replicaof: replicaof a x: Invalid master port"),
@@ -343,6 +383,47 @@ mod tests {
         ] {
             assert_eq!(configured(words).map(|_| ()), Err(complaint.to_owned()), "{words:?}");
         }
+    }
+
+    /// The rules by which Redis reads its command line, so that lines of services and containers work as they are.
+    #[test]
+    fn words_are_taken_as_redis_takes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sinter.conf");
+        std::fs::write(&path, "save 900 1\n").unwrap();
+        let shown = |words: &[&str], name: &str| {
+            let configuration = configured(&[&[path.to_str().unwrap()], words].concat()).unwrap();
+            let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
+            parameter.map_or_else(|| configuration.without_effect[name].clone(), |parameter| parameter.value(&configuration))
+        };
+        for (words, name, value) in [
+            (&["--maxmemory 700mb", "--loglevel debug"][..], "maxmemory", "734003200"),
+            (&["timeout", "7", "--maxmemory '700mb'"], "maxmemory", "734003200"),
+            (&["timeout", "7", "--maxmemory '700mb'"], "timeout", "7"),
+            (&["--proc-title-template", "--my--title", "--loglevel", "verbose"], "loglevel", "verbose"),
+            (&["--proc-title-template", "--my--title", "--loglevel", "verbose"], "proc-title-template", "--my--title"),
+            (&["--save", "100", "100"], "save", "900 1 100 100"),
+            (&["--requirepass=a b=c"], "requirepass", "a b=c"),
+            (&["--requirepass", "--secret"], "requirepass", "--secret"),
+            (
+                &["--shutdown-on-sigint", "nosave", "force", "now", "--shutdown-on-sigterm", "nosave force"],
+                "shutdown-on-sigint",
+                "nosave now force",
+            ),
+            (
+                &["--shutdown-on-sigint", "nosave", "force", "now", "--shutdown-on-sigterm", "nosave force"],
+                "shutdown-on-sigterm",
+                "nosave force",
+            ),
+        ] {
+            assert_eq!(shown(words, name), value, "{words:?}");
+        }
+        for words in [&["--save", "--timeout", "7"][..], &["--timeout", "7", "--save"], &["--save", "", "--timeout", "7"]] {
+            let configuration = configured(&[&[path.to_str().unwrap()], words].concat()).unwrap();
+            assert_eq!((configuration.timeout, configuration.without_effect.get("save")), (7, None), "{words:?}");
+        }
+        let complaint = configured(&["a.conf", "b.conf"]).unwrap_err();
+        assert_eq!(complaint, "b.conf: only one file can be given, before all names");
     }
 
     #[test]

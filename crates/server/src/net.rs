@@ -32,6 +32,7 @@ mod removing;
 mod replicas;
 mod resting;
 mod saving;
+mod stopper;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ mod visitors;
 
 pub use crate::system::unix_ms;
 pub use descriptors::files_max;
+pub use stopper::{EndedBy, Stopper};
 
 use crate::command::configuration::Listening;
 use crate::command::{Fsync, Server, before_commit};
@@ -61,7 +63,6 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use ticking::{SyncThread, Ticks};
 use upstream::PrimaryLink;
@@ -110,22 +111,6 @@ pub enum Error {
     /// The log in Redis's format cannot be kept.
     #[error("appendonly: {0}")]
     Append(String),
-}
-
-/// Stops a server from another thread.
-#[derive(Debug, Clone)]
-pub struct Stopper {
-    waker: Arc<Waker>,
-    stops: Arc<AtomicBool>,
-}
-
-impl Stopper {
-    /// Ends the server after the current turn: closes the clients and then the data.
-    pub fn stop(&self) {
-        self.stops.store(true, Ordering::Release);
-        // The server looks at the flag at least ten times a second anyway.
-        let _ = self.waker.wake();
-    }
 }
 
 /// A server that listens.
@@ -286,7 +271,7 @@ impl Net {
             looked_at: 0,
             next_session: FIRST_SESSION,
             buffer: vec![0; READ],
-            stopper: Stopper { waker, stops: Arc::default() },
+            stopper: Stopper::new(waker),
             ticks: Ticks::default(),
             syncs,
             saves: SaveThread::default(),

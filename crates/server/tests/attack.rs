@@ -352,5 +352,7 @@ fn what_is_known_of_clients_is_told() {
     let Reply::One(alone) = asking.ask(&[b"CLIENT", b"LIST", b"TYPE", b"pubsub"]) else { panic!("a text") };
     assert_eq!(alone.iter().filter(|byte| **byte == b'\n').count(), 1);
     let Reply::One(own) = asking.ask(&[b"CLIENT", b"INFO"]) else { panic!("a text") };
-    assert!(String::from_utf8(own).unwrap().contains(" cmd=client|info "));
+    let own = String::from_utf8(own).unwrap();
+    // The bytes of the request itself, as in Redis.
+    assert!(own.contains(" cmd=client|info ") && own.contains(" qbuf=26 ") && own.contains(" oll=0 omem=0 "), "{own}");
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub struct Served {
     pub address: SocketAddr,
     pub tls_address: Option<SocketAddr>,
-    stopper: Stopper,
+    pub stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 

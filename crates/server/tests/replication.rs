@@ -10,7 +10,7 @@ use crate::common::{Client, Real, Reply, Served, encode};
 use crate::replicas::is_closed;
 use sinter_server::command::{Allowed, Configuration, Server};
 use sinter_server::keyspace::Keyspace;
-use sinter_server::net::unix_ms;
+use sinter_server::net::{EndedBy, unix_ms};
 use sinter_server::transfer::{Damage, Found};
 use sinter_storage::store::MemoryStore;
 use sinterdb::settings::Settings;
@@ -310,6 +310,27 @@ fn the_end_waits_for_replicas() {
     ok(&mut client, &[b"SET", b"last", b"2"]);
     ending.send(&encode(&["SHUTDOWN", "NOW"]));
     assert!(is_closed(&mut ending) && sleeper.is_silent(Duration::from_millis(1)));
+}
+
+/// `shutdown-on-sigterm now` ends the server at SIGTERM though a replica lacks something; after Ctrl-C it waits.
+#[test]
+fn a_signal_ends_the_server_as_configured() {
+    let served = served(&[]);
+    let mut client = served.client();
+    let Some((real, _folder)) = follower(&served, &[]) else { return };
+    settled(&mut client);
+    let mut sleeper = real.client();
+    sleeper.send(&encode(&["DEBUG", "SLEEP", "5"]));
+    std::thread::sleep(Duration::from_millis(100));
+    ok(&mut client, &[b"CONFIG", b"SET", b"shutdown-on-sigterm", b"nosave now"]);
+    ok(&mut client, &[b"SET", b"last", b"1"]);
+    let mut writer = served.client();
+    served.stopper.stop_by(EndedBy::Interrupt);
+    std::thread::sleep(Duration::from_millis(200));
+    writer.send(&encode(&["SET", "b", "1"]));
+    assert!(writer.is_silent(Duration::from_millis(100)), "the end waits");
+    served.stopper.stop_by(EndedBy::Termination);
+    assert!(is_closed(&mut client) && sleeper.is_silent(Duration::from_millis(1)));
 }
 
 /// Long strings reach replicas in parts, also replicas that come while they are written.

@@ -44,6 +44,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new(Group::Server, "monitor", 1, monitor).flags(ADMIN | NOSCRIPT | LOADING | STALE).says("Be told of all commands", "O(1)"),
 ];
 
+/// Size of the blocks in which Redis keeps replies, bytes.
+const REPLY_BLOCK: usize = 16 << 10;
+
 /// Buffers of a connection, bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Buffers {
@@ -168,6 +171,10 @@ impl Client {
         let seconds = |since: u64| keyspace.now().saturating_sub(since) / 1000;
         let count = |topic| server.hub.count(self.id, topic);
         let Buffers { input, input_memory, output, output_memory, queued } = self.buffers;
+        // Redis has replies beyond a first block in a list of more blocks, and tools take that list for the sign of a slow client.
+        let first = output_memory.min(REPLY_BLOCK);
+        let more = output_memory - first;
+        let blocks = more.div_ceil(REPLY_BLOCK);
         let command = match self.command {
             ("", _) => "NULL".into(),
             (name, "") => name.to_owned(),
@@ -175,7 +182,7 @@ impl Client {
         };
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
-             qbuf-free={} argv-mem=0 multi-mem={queued} rbs={output_memory} rbp={output_memory} obl={output} oll=0 omem={output_memory} \
+             qbuf-free={} argv-mem=0 multi-mem={queued} rbs={first} rbp={first} obl={} oll={blocks} omem={more} \
              tot-mem={} events={} cmd={command} user={} redir={} resp={} lib-name={} \
              lib-ver={}\n",
             self.id,
@@ -192,6 +199,7 @@ impl Client {
             count(Topic::Shard),
             self.queued.map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX)),
             input_memory.saturating_sub(input),
+            output.min(REPLY_BLOCK),
             self.buffers.held(),
             if output > 0 { "rw" } else { "r" },
             String::from_utf8_lossy(&self.user_name),
@@ -381,15 +389,23 @@ fn set_info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn info(context: &mut Context, _: &[&[u8]]) -> Outcome {
-    context.server.update(context.session, context.keyspace.now());
+/// Updates what is known of the own connection. The running request counts as received and not handled, as in Redis.
+fn update_own(context: &mut Context, arguments: &[&[u8]]) {
+    // `*2\r\n`, then `$4\r\nlist\r\n` for each argument.
+    let with_header = |bytes: usize, count: usize| bytes + 3 + usize::try_from(count.checked_ilog10().unwrap_or(0)).unwrap_or(0) + 1;
+    let request = arguments.iter().fold(with_header(0, arguments.len()), |sum, text| with_header(sum + text.len() + 2, text.len()));
+    context.server.update(context.session, context.keyspace.now()).buffers.input = request;
+}
+
+fn info(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    update_own(context, arguments);
     let line = context.server.clients.get(&context.session.id).map(|client| client.line(context.keyspace, context.server));
     context.reply.verbatim(*b"txt", line.unwrap_or_default().as_bytes());
     Ok(())
 }
 
 fn list(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    context.server.update(context.session, context.keyspace.now());
+    update_own(context, arguments);
     let all = &context.server.clients;
     let wanted: Vec<&Client> = match &arguments[2..] {
         [] => all.values().collect(),

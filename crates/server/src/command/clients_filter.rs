@@ -3,6 +3,7 @@
 use super::arguments::{integer_or, is};
 use super::clients::Client;
 use super::{Context, Failure, SYNTAX, Users};
+use crate::number::parse_integer;
 
 /// Types of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +137,8 @@ impl<'a> Filter<'a> {
         Filter { properties: vec![(Property::Address(address), false)], with_self: Some(true) }
     }
 
-    /// Parses options with their values. `NOT-` in front of a word reverses a condition, and several ids may follow `ID`.
+    /// Parses options with their values. `NOT-` in front of a word reverses a condition, and several ids may follow `ID`: up to the first word
+    /// that is no number.
     pub fn parse(mut rest: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Failure> {
         let mut filter = Filter::default();
         while let [word, value, behind @ ..] = rest {
@@ -152,7 +154,7 @@ impl<'a> Filter<'a> {
             let positive = reversed(word);
             let mut property = Property::parse(positive.unwrap_or(word), value, users)?.ok_or(SYNTAX)?;
             if let Property::Ids(ids) = &mut property {
-                while let Some((text, behind)) = rest.split_first().filter(|(text, _)| !is_condition(text)) {
+                while let Some((text, behind)) = rest.split_first().filter(|(text, _)| parse_integer(text).is_some()) {
                     ids.push(id(text)?);
                     rest = behind;
                 }

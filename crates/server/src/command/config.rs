@@ -45,7 +45,7 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             context.reply.ok();
         }
         () if is(sub, "rewrite") => {
-            rewrite(context)?;
+            rewrite(context, false)?;
             context.reply.ok();
         }
         () if ["get", "set"].iter().any(|known| is(sub, known)) => {
@@ -56,10 +56,22 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
+/// Names that `CONFIG GET` shows only by their full name, as in Redis: they are for tests.
+const HIDDEN: [&str; 6] = [
+    "key-load-delay",
+    "loading-process-events-interval-bytes",
+    "lua-enable-deprecated-api",
+    "rdb-key-save-delay",
+    "use-exit-on-panic",
+    "watchdog-period",
+];
+
 /// Replies with the parameters that match. One that several patterns match is listed once; one requested by name keeps the case of the
 /// request.
 fn get(context: &mut Context, patterns: &[&[u8]]) {
-    let matches = |pattern: &&&[u8], name: &str| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes());
+    let matches = |pattern: &&&[u8], name: &str| {
+        if HIDDEN.contains(&name) { is(pattern, name) } else { glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()) }
+    };
     let shown = |name: &'static str| patterns.iter().find(|pattern| matches(pattern, name)).map(|pattern| (name, *pattern));
     let all = context.server.configuration.all().into_iter();
     let found: Vec<_> = all.filter_map(|(name, value)| shown(name).map(|shown| (shown, value))).collect();
@@ -138,7 +150,8 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-fn rewrite(context: &mut Context) -> Outcome {
+/// Writes the configuration to its file. `with_defaults`: all of it.
+pub(super) fn rewrite(context: &mut Context, with_defaults: bool) -> Outcome {
     let server = &context.server;
     let file = server.configuration.file.clone();
     if file.is_empty() {
@@ -147,7 +160,7 @@ fn rewrite(context: &mut Context) -> Outcome {
     let in_file = server.configuration.acl_file.is_empty();
     let users: Vec<String> = server.users.lines().map(|line| String::from_utf8_lossy(&line).into_owned()).collect();
     let written = std::fs::read_to_string(&file).and_then(|old| {
-        let new = configuration::rewrite(&old, &server.configuration, in_file.then_some(&users[..]));
+        let new = configuration::rewrite(&old, &server.configuration, in_file.then_some(&users[..]), with_defaults);
         system::replace_file(Path::new(&file), new.as_bytes())
     });
     written.map_err(|error| {

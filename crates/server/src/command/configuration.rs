@@ -6,6 +6,7 @@
 
 mod compatible;
 mod encryption;
+mod ending;
 mod file;
 mod fixed;
 mod following;
@@ -17,6 +18,7 @@ mod replication;
 mod values;
 
 pub use compatible::Compatible;
+pub use ending::Ending;
 pub(super) use file::rewrite;
 pub use file::{Complaint, Directive, read, read_text};
 pub use fixed::{ABSENT, FIXED, Fixed};
@@ -227,6 +229,10 @@ pub struct Configuration {
     pub slowlog_max_len: usize,
     /// Keys in the table of client-side caching, at most; 0: any number.
     pub tracking_keys_max: usize,
+    /// How Ctrl-C ends the server.
+    pub on_interrupt: Ending,
+    /// How SIGTERM ends the server.
+    pub on_termination: Ending,
     /// Settings of replication.
     pub replication: Replication,
     /// Settings of a replica.
@@ -298,6 +304,8 @@ impl Default for Configuration {
             slowlog_slower_than: 10_000,
             slowlog_max_len: 128,
             tracking_keys_max: 1_000_000,
+            on_interrupt: Ending::default(),
+            on_termination: Ending::default(),
             replication: Replication::default(),
             following: Following::default(),
             users: Vec::new(),

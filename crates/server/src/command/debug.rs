@@ -1,6 +1,7 @@
 //! `DEBUG`: a look into values, and what tests of clients and servers need; refused unless the configuration allows it. And `LOLWUT`.
 
 use super::arguments::{integer, integer_or, is};
+use super::config;
 use super::configuration::{self, Allowed};
 use super::digest;
 use super::encoding::encoding;
@@ -53,6 +54,7 @@ const fn action(
 
 const ACTIONS: &[Action] = &[
     action("change-repl-id", "", 0..=0, change_stream, "Go on with the replication stream under an id that no replica knows."),
+    action("config-rewrite-force-all", "", 0..=0, rewrite_all, "Like CONFIG REWRITE, with all names, also those with default values."),
     action("digest", "", 0..=0, digest_all, "A digest of all keys of all databases."),
     action("digest-value", "[<key> ...]", 0..=usize::MAX, digest_values, "Digests of what keys hold."),
     action("error", "<text>", 1..=1, error, "An error with this text."),
@@ -191,6 +193,12 @@ fn populate(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
         context.keyspace.set_string(context.session.db, &key, &value, None)?;
     }
+    context.reply.ok();
+    Ok(())
+}
+
+fn rewrite_all(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    config::rewrite(context, true)?;
     context.reply.ok();
     Ok(())
 }

@@ -1,16 +1,23 @@
 //! The end of the server, which waits for replicas: somebody who lets one of them take over would lose what they have not got.
 
+use super::stopper::EndedBy;
 use super::{Data, EventLoop};
 use crate::log::Level;
 use crate::net::unix_ms;
-use std::sync::atomic::Ordering;
 
 impl EventLoop {
     /// Whether the server was told to end and waits for nobody: replicas have acknowledged everything, or had their time
     /// (`shutdown-timeout`). Writes wait meanwhile. Nothing of the iteration is left to be committed.
     pub(super) fn ends(&mut self, data: &mut Data) -> bool {
         let server = &mut *data.server;
-        server.is_ending |= self.stopper.stops.swap(false, Ordering::AcqRel);
+        if let Some(sender) = self.stopper.take() {
+            server.is_ending = true;
+            server.ends_now |= match sender {
+                EndedBy::Program => false,
+                EndedBy::Interrupt => server.configuration.on_interrupt.is_now(),
+                EndedBy::Termination => server.configuration.on_termination.is_now(),
+            };
+        }
         if !server.is_ending {
             return false;
         }

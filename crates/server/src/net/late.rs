@@ -9,7 +9,6 @@ use crate::command::{Late, Server};
 use crate::keyspace::Keyspace;
 use crate::net::unix_ms;
 use mio::Events;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Network events taken at once, at most.
@@ -36,7 +35,7 @@ impl Late for EventLoop {
         if let Some(metrics) = &self.metrics {
             metrics.answer(data.server, data.keyspace);
         }
-        data.server.is_ending |= self.stopper.stops.load(Ordering::Acquire);
+        data.server.is_ending |= self.stopper.has_order();
         if data.server.is_ending {
             // An end of the process does not wait for the script.
             data.server.scripts.drop_running();

@@ -46,7 +46,6 @@ pub const FIXED: &[Fixed] = &[
     fixed("oom-score-adj", "no", PROCESS),
     fixed("oom-score-adj-values", "0 200 800", PROCESS),
     fixed("proto-max-bulk-len", "536870912|512mb", "a string may have 512 MiB"),
-    fixed("shutdown-on-sigint shutdown-on-sigterm", "default", "the server stops cleanly"),
     fixed("socket-mark-id", "0", "connections have no mark"),
 ];
 

@@ -4,7 +4,7 @@ use super::values::{bytes, dump_name, log_name, memory, name_of, number, percent
 use super::{
     Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, Parameter, Policy, Supervised, Why, addresses,
 };
-use super::{encryption, following, replication};
+use super::{encryption, ending, following, replication};
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ impl Parameter {
 
 /// Directives that have an effect, in order.
 pub static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
-    let mut all = [GENERAL, encryption::PARAMETERS, replication::PARAMETERS, following::PARAMETERS].concat();
+    let mut all = [GENERAL, encryption::PARAMETERS, ending::PARAMETERS, replication::PARAMETERS, following::PARAMETERS].concat();
     all.sort_unstable_by_key(|parameter| parameter.name);
     all
 });
