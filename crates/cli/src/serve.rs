@@ -392,7 +392,7 @@ mod tests {
         let path = folder.path().join("sinter.conf");
         std::fs::write(&path, "save 900 1\n").unwrap();
         let shown = |words: &[&str], name: &str| {
-            let configuration = configured(&[&[path.to_str().unwrap()], words].concat()).unwrap();
+            let configuration = configured(&[&[path.to_str().unwrap()][..], words].concat()).unwrap();
             let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
             parameter.map_or_else(|| configuration.without_effect[name].clone(), |parameter| parameter.value(&configuration))
         };
@@ -419,7 +419,7 @@ mod tests {
             assert_eq!(shown(words, name), value, "{words:?}");
         }
         for words in [&["--save", "--timeout", "7"][..], &["--timeout", "7", "--save"], &["--save", "", "--timeout", "7"]] {
-            let configuration = configured(&[&[path.to_str().unwrap()], words].concat()).unwrap();
+            let configuration = configured(&[&[path.to_str().unwrap()][..], words].concat()).unwrap();
             assert_eq!((configuration.timeout, configuration.without_effect.get("save")), (7, None), "{words:?}");
         }
         let complaint = configured(&["a.conf", "b.conf"]).unwrap_err();
