@@ -265,7 +265,7 @@ impl EventLoop {
         let contents = Contents { version: Version::Ten, selection: replica.selection, stream: position, delay_us, ..Contents::default() };
         let mark = replica.finds_end.then(|| data.keyspace.new_stream_id());
         let image = data.keyspace.image().with_ended();
-        match Transfer::start(image, contents, mark, self.stopper.waker.clone()) {
+        match Transfer::start(image, contents, mark, self.stopper.waker()) {
             Ok(transfer) => self.links.transfers.insert(id, transfer),
             Err(error) => return self.close_replica(data, id, "full_sync_failed", &[("why", &error)]),
         };

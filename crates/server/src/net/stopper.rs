@@ -36,6 +36,11 @@ impl Stopper {
         Stopper { waker, order: Arc::default() }
     }
 
+    /// Wakes the event loop, also for other threads.
+    pub(super) fn waker(&self) -> Arc<Waker> {
+        self.waker.clone()
+    }
+
     /// Ends the server after the current event-loop iteration: closes the clients and then the data.
     pub fn stop(&self) {
         self.stop_by(EndedBy::Program);

@@ -121,7 +121,7 @@ impl EventLoop {
         let plan = plan(data.server, data.keyspace, primary, promotes);
         own.asked = plan.wants.map(|(id, _)| id);
         let name = plan.primary.clone();
-        match Link::begin(plan, self.stopper.waker.clone()) {
+        match Link::begin(plan, self.stopper.waker()) {
             Ok(link) => {
                 data.server.upstream.state = State::Making(link.progress().clone());
                 own.link = Some(link);
