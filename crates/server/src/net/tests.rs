@@ -22,7 +22,7 @@ use sinter_storage::store::{FaultStore, MemoryStore};
 use sinterdb::clock::Clock;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Clients, if there are descriptors for them: each needs two here.
 const IDLE: usize = 3000;
