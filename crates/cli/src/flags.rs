@@ -5,11 +5,16 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Rewrites long flags to the one spelling that is declared: two dashes, underscores.
+/// Rewrites long flags to the one spelling that is declared: two dashes, underscores. Words behind `serve` stay: some are values that begin
+/// with dashes.
 pub fn normalise(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
-    args.map(|arg| match arg.to_str().and_then(spelling) {
-        Some(flag) => flag.into(),
-        None => arg,
+    let mut serves = false;
+    args.enumerate().map(move |(at, arg)| {
+        serves |= at == 1 && arg == "serve";
+        match arg.to_str().filter(|_| !serves).and_then(spelling) {
+            Some(flag) => flag.into(),
+            None => arg,
+        }
     })
 }
 
@@ -104,6 +109,8 @@ mod tests {
         for same in ["-", "--", "-1", "-h", "bench", "/a-b", ""] {
             assert_eq!(spell(same), same);
         }
+        let serve = ["sinter", "serve", "--requirepass", "--a-b", "-c-d"];
+        assert!(normalise(serve.iter().map(Into::into)).eq(serve.iter().map(OsString::from)));
     }
 
     #[test]
