@@ -137,8 +137,8 @@ impl<'a> Filter<'a> {
         Filter { properties: vec![(Property::Address(address), false)], with_self: Some(true) }
     }
 
-    /// Parses options with their values. `NOT-` in front of a word reverses a condition, and several ids may follow `ID`: up to the first word
-    /// that is no number.
+    /// Parses options with their values. `NOT-` in front of a word reverses a condition, and several ids may follow `ID`: up to the first
+    /// word that is no number.
     pub fn parse(mut rest: &[&'a [u8]], users: &Users) -> Result<Filter<'a>, Failure> {
         let mut filter = Filter::default();
         while let [word, value, behind @ ..] = rest {
