@@ -68,9 +68,10 @@ impl Builder {
 
     /// Changes nothing on the medium and takes no lock. The contents of the log are kept in memory, all of it: a log of 10 GiB takes at
     /// least as much, whatever the settings say of memtables (opening for writing flushes on the way). Writes are refused. A damaged or
-    /// missing table does not stop it: reads that need that table get the error, [`Db::verify`] names it, everything else is readable. A
-    /// writer may be at work: the handle then shows what the database was at one moment of the opening, and goes on to show that. If the
-    /// writer deletes files faster than they can be opened, opening gives `Busy`; damage is reported only where nothing changed meanwhile.
+    /// missing table does not stop it: reads that need that table get the error, [`Db::verify`](crate::Db::verify) names it, everything
+    /// else is readable. A writer may be at work: the handle then shows what the database was at one moment of the opening, and goes on to
+    /// show that. If the writer deletes files faster than they can be opened, opening gives `Busy`; damage is reported only where nothing
+    /// changed meanwhile.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self

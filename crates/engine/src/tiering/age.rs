@@ -1,8 +1,8 @@
 //! When sequence numbers were written, as samples of a number and a time.
 //!
 //! A sample (n, t) says that numbers up to n were written at or before t, and numbers above n at or after t. Times are those of a
-//! [`crate::clock::TrackedClock`], whole unix seconds. Between two samples nothing more is known, and whoever asks gets the answer that
-//! makes data younger: a lost sample never makes them older than they are.
+//! `TrackedClock`, whole unix seconds. Between two samples nothing more is known, and whoever asks gets the answer that makes data
+//! younger: a lost sample never makes them older than they are.
 //!
 //! Samples are kept the denser the newer they are. A gap between two is a hundredth of its age or less, unless they were taken farther
 //! apart. Thus a window of any length is known to a hundredth of itself, and their number grows with the logarithm of the time covered.
