@@ -246,7 +246,7 @@ impl EventLoop {
         if self.links.preparation.is_none() && !has_come(self.links.not_before, now, LOOK_MS) {
             return false;
         }
-        let begun = match self.links.prepare(data.keyspace, &self.stopper.waker()) {
+        let begun = match self.links.prepare(data.keyspace, &self.stopper.waker) {
             Ok(false) => return false,
             Ok(true) => data.server.replication.begin(data.keyspace, &mut data.server.feed).map_err(|error| error.to_string()),
             Err(why) => Err(why),
