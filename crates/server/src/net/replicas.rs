@@ -17,12 +17,9 @@ use crate::keyspace::{Keyspace, StreamPosition};
 use crate::log::Level;
 use crate::persist::Contents;
 use crate::rdb::Version;
-use mio::Waker;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use transfer::{Chunk, Transfer};
 
 /// Bytes of unsent output below which a replica's connection gets more.
@@ -39,9 +36,7 @@ const LOOK_MS: u64 = 1000;
 pub(super) struct Links {
     /// Full synchronisations that run, by session.
     transfers: BTreeMap<u64, Transfer>,
-    /// Result of the thread that prepares the engine for a stream, if one does.
-    preparation: Option<Receiver<Result<(), String>>>,
-    /// Threads of full synchronisations that were given up, and the one that prepares the engine.
+    /// Threads of full synchronisations that were given up.
     leaving: Vec<JoinHandle<()>>,
     /// A full synchronisation waits until strings are written that were begun in parts.
     is_held_back: bool,
@@ -59,33 +54,6 @@ fn has_come(at: u64, now: u64, interval: u64) -> bool {
 }
 
 impl Links {
-    /// Whether the engine is prepared for a stream. Preparing it waits for the medium, so a thread does that, and the loop goes on.
-    fn prepare(&mut self, keyspace: &mut Keyspace, waker: &Arc<Waker>) -> Result<bool, String> {
-        let Some(preparation) = &self.preparation else {
-            if keyspace.has_stream_families() {
-                return Ok(true);
-            }
-            let (sender, result) = channel();
-            let (make, waker) = (keyspace.stream_families_maker(), waker.clone());
-            let work = move || {
-                // A server that ends asks for no result.
-                let _ = sender.send(make().map_err(|error| error.to_string()));
-                // Without the waker the next tick looks.
-                let _ = waker.wake();
-            };
-            self.leaving.push(Builder::new().name("sinter-stream".into()).spawn(work).map_err(|error| error.to_string())?);
-            self.preparation = Some(result);
-            return Ok(false);
-        };
-        let result = match preparation.try_recv() {
-            Ok(result) => result,
-            Err(TryRecvError::Empty) => return Ok(false),
-            Err(TryRecvError::Disconnected) => Err("the thread that prepares it has panicked".into()),
-        };
-        self.preparation = None;
-        result.map(|()| true)
-    }
-
     /// Gives up the full synchronisation of a session, if it has one.
     pub fn end(&mut self, id: u64) {
         self.leaving.extend(self.transfers.remove(&id).map(Transfer::stop));
@@ -238,19 +206,16 @@ impl EventLoop {
         }
     }
 
-    /// Whether there is a stream; if there is none, one is begun, once the engine is prepared for it.
+    /// Whether there is a stream; if there is none, one is begun.
     fn has_stream(&mut self, data: &mut Data, now: u64) -> bool {
         if data.keyspace.stream().is_some() {
             return true;
         }
-        if self.links.preparation.is_none() && !has_come(self.links.not_before, now, LOOK_MS) {
+        if !has_come(self.links.not_before, now, LOOK_MS) {
             return false;
         }
-        let begun = match self.links.prepare(data.keyspace, &self.stopper.waker) {
-            Ok(false) => return false,
-            Ok(true) => data.server.replication.begin(data.keyspace, &mut data.server.feed).map_err(|error| error.to_string()),
-            Err(why) => Err(why),
-        };
+        let server = &mut *data.server;
+        let begun = server.replication.begin(data.keyspace, &mut server.feed);
         if let Err(error) = &begun {
             data.keyspace.discard();
             self.links.not_before = now + LOOK_MS;

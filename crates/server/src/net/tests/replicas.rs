@@ -6,9 +6,6 @@ use crate::command::Stage;
 use crate::keyspace::StreamPosition;
 use crate::replication::{Address, Failover, State, Target};
 use sinter_storage::store::{Calls, EIO, Fault, Operation};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::channel;
 
 /// Turns until a client has got bytes that end like this, or was closed; returns all of them.
 fn read(driven: &mut Driven, client: &mut TcpStream, end: &str) -> String {
@@ -152,47 +149,6 @@ fn a_full_synchronisation_that_fails_closes_its_replica() {
     assert_eq!(driven.net.server.replicas.len(), 1);
     ask(&mut driven, &mut client, "PING", "+PONG\r\n");
     drop(good);
-}
-
-/// The first stream needs families of the engine, whose creation waits for the medium: a thread waits, and clients are served.
-#[test]
-fn clients_are_served_while_the_first_stream_is_prepared() {
-    let faulty = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
-    let keyspace = Keyspace::open(faulty.clone(), &small_settings(), 7).unwrap();
-    let mut driven = Driven::over(keyspace, &[false], Server::default());
-    let mut client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
-    driven.settle(1);
-    let (opens, gate) = channel::<()>();
-    let (event_loop, gate, waits_of_loop) = (std::thread::current().id(), Mutex::new(gate), Arc::new(AtomicUsize::new(0)));
-    let counted = waits_of_loop.clone();
-    faulty.on_call(Some(Arc::new(move |_, operation| {
-        if matches!(operation, Operation::Sync | Operation::SyncNames) {
-            if std::thread::current().id() == event_loop {
-                counted.fetch_add(1, Ordering::Relaxed);
-            } else {
-                // Until the other end is dropped.
-                let _ = gate.lock().unwrap().recv();
-            }
-        }
-    })));
-    let mut follower = TcpStream::connect(driven.net.address().unwrap()).unwrap();
-    follower.write_all(b"PSYNC ? -1\r\n").unwrap();
-    while driven.net.server.replicas.is_empty() {
-        driven.wait();
-        driven.turn();
-    }
-    ask(&mut driven, &mut client, "PING", "+PONG\r\n");
-    assert!(driven.net.server.replicas.iter().all(|(_, replica)| replica.stage == Stage::Waiting));
-    assert_eq!((driven.net.keyspace.stream(), waits_of_loop.load(Ordering::Relaxed)), (None, 0));
-    drop(opens);
-    let online = |driven: &Driven| driven.net.server.replicas.iter().all(|(_, replica)| replica.stage == Stage::Online);
-    while !online(&driven) {
-        driven.wait();
-        driven.turn();
-    }
-    assert!(read(&mut driven, &mut follower, "").starts_with("+FULLRESYNC "));
-    assert_eq!(waits_of_loop.load(Ordering::Relaxed), 0);
-    faulty.on_call(None);
 }
 
 /// `PING` comes at its times; a replica that does not acknowledge is closed, and the stream ends when there has been none for long.
