@@ -142,7 +142,8 @@ fn long_values_of_one_turn_are_not_held_together() {
     let Some(Reply::One(text)) = client.reply() else { panic!("a text") };
     let text = String::from_utf8(text).unwrap();
     let held = text.lines().find_map(|line| line.strip_prefix("used_memory_memtables:")).unwrap();
-    assert!(held.trim().parse::<u64>().unwrap() > 18_000_000, "{held}");
+    // The last one may still be on its way from the log into the memtable.
+    assert!(held.trim().parse::<u64>().unwrap() > 9_000_000, "{held}");
 }
 
 /// Memory follows its budget, and data that do not fit are on the medium.

@@ -17,14 +17,19 @@ const CLASSES: &str = "g$lshzxetdnKEm";
 /// The classes that `A` stands for.
 const ALL: &str = "g$lshzxetd";
 /// Bits of the classes that publish messages by key and by event. Without one of them, no event has a message.
-const PUBLISHED: u32 = bit_of(b'K') | bit_of(b'E');
+const PUBLISHED: u32 = bit('K') | bit('E');
 
-const fn bit_of(class: u8) -> u32 {
+/// The bit of a class; 0: there is no such class.
+const fn bit(class: char) -> u32 {
+    let classes = CLASSES.as_bytes();
     let mut at = 0;
-    while CLASSES.as_bytes()[at] != class {
+    while at < classes.len() {
+        if classes[at] as char == class {
+            return 1 << at;
+        }
         at += 1;
     }
-    1 << at
+    0
 }
 
 /// The classes of events that are published.
@@ -32,14 +37,10 @@ const fn bit_of(class: u8) -> u32 {
 pub struct Events(u32);
 
 impl Events {
-    fn bit(class: char) -> Option<u32> {
-        CLASSES.find(class).map(|at| 1 << at)
-    }
-
     /// Parses a set of classes; `None`: a letter is no class.
     pub fn parse(text: &str) -> Option<Events> {
         let letters = text.chars().flat_map(|letter| if letter == 'A' { ALL.chars().collect() } else { vec![letter] });
-        letters.map(Self::bit).try_fold(0, |all, bit| Some(all | bit?)).map(Events)
+        letters.map(bit).try_fold(0, |all, bit| (bit != 0).then_some(all | bit)).map(Events)
     }
 
     /// The set as the configuration shows it.
@@ -50,7 +51,7 @@ impl Events {
     }
 
     fn has(self, class: char) -> bool {
-        Self::bit(class).is_some_and(|bit| self.0 & bit != 0)
+        self.0 & bit(class) != 0
     }
 
     /// Whether any messages are published.

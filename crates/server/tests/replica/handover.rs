@@ -254,11 +254,11 @@ fn a_real_sentinel_fails_over() {
         replicas.contains(&format!("$127.0.0.1:{}", two.address.port())) && replicas.matches("$master-link-status $ok").count() == 2
     });
     drop((first, one));
-    // Sentinel closes the connections of all clients.
-    until("the second one leads", || field(&mut two.client(), "role") == "master");
-    let mut second = two.client();
+    // Sentinel closes the connections of all clients before it tells them of the new primary: no client may ask before.
     until("clients are told", || ask(&mut control, "SENTINEL GET-MASTER-ADDR-BY-NAME m").contains(&two.address.port().to_string()));
-    until("the third one follows", || field(&mut two.client(), "connected_slaves") == "1");
+    let mut second = two.client();
+    assert_eq!(field(&mut second, "role"), "master");
+    until("the third one follows", || field(&mut second, "connected_slaves") == "1");
     settled(&mut second);
     same(&mut second, &mut real.client(), NOT_IN_LOGS, "after the failover");
     assert_eq!(field(&mut second, "sync_full"), "0");
