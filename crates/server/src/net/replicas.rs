@@ -118,6 +118,7 @@ impl EventLoop {
         ids.iter().for_each(|id| self.grant(data, *id, now));
         self.begin_full(data, now);
         ids.iter().for_each(|id| self.supply(data, *id, now));
+        ids.iter().for_each(|id| self.close_if_behind(data, *id));
         if has_come(self.links.next_look, now, LOOK_MS) {
             self.links.next_look = now + LOOK_MS;
             data.server.replicas.sample(now, offset(data.keyspace));
@@ -346,22 +347,28 @@ impl EventLoop {
         }
     }
 
-    /// Keeps a waiting replica's link alive, and closes a replica that is silent, stuck or too far behind; once a second.
+    /// Closes a replica that is too far behind, in the turn in which it gets so: the stream from its offset on is kept no longer.
+    fn close_if_behind(&mut self, data: &mut Data, id: u64) {
+        let (Some(replica), Some(connection)) = (data.server.replicas.get(id), self.connections.get(id)) else { return };
+        let behind = offset(data.keyspace).saturating_sub(replica.sent);
+        let most = behind_max(replica.stage, data.server.replica_behind_max());
+        let has_stream = replica.stage > Stage::Waiting && !replica.takes_no_stream;
+        if has_stream && most > 0 && behind > most && !connection.is_dead {
+            data.server.statistics.output_limited += 1;
+            self.close_replica(data, id, "replica_behind", &[("bytes", &behind), ("limit", &most)]);
+        }
+    }
+
+    /// Keeps a waiting replica's link alive, and closes a replica that is silent, stuck or behind for too long; once a second.
     fn look_at_replica(&mut self, data: &mut Data, id: u64, now: u64) {
         let (Some(replica), Some(connection)) = (data.server.replicas.get(id), self.connections.get(id)) else { return };
         let (stage, silence) = (replica.stage, replica.silence(now));
         let timeout = data.server.configuration.replication.timeout_seconds;
         let behind = offset(data.keyspace).saturating_sub(replica.sent);
-        let most = behind_max(stage, data.server.replica_behind_max());
         let is_idle = now.saturating_sub(connection.active) / 1000 > timeout && connection.unsent() > 0;
         let is_silent = silence > timeout && !replica.is_old;
         let is_read = self.links.transfers.get(&id).is_none_or(Transfer::has_begun);
-        let has_stream = stage > Stage::Waiting && !replica.takes_no_stream;
         match stage {
-            _ if has_stream && most > 0 && behind > most => {
-                data.server.statistics.output_limited += 1;
-                self.close_replica(data, id, "replica_behind", &[("bytes", &behind), ("limit", &most)]);
-            }
             // A line break means nothing before the data, and tells that the link is alive.
             Stage::Waiting => self.put_for_replica(data, id, b"\n"),
             Stage::Loading if !is_read => self.put_for_replica(data, id, b"\n"),
