@@ -553,12 +553,30 @@ fn decode(lua: Stack) -> c_int {
 
 fn new(lua: Stack) -> c_int {
     lua.new_table(0, 16);
-    add_to(lua);
+    lua.push_block(DEFAULT);
+    add(lua);
     1
 }
 
-/// Adds the functions, with settings of their own, to the table on top.
-pub(crate) fn add_to(lua: Stack) {
+/// Pushes the library; returns the number of its settings in the registry.
+pub(crate) fn push(lua: Stack) -> c_int {
+    lua.new_table(0, 16);
+    lua.push_block(DEFAULT);
+    lua.copy(-1);
+    let settings = lua.keep();
+    add(lua);
+    settings
+}
+
+/// Gives settings their default values.
+pub(crate) fn reset(lua: Stack, settings: c_int) {
+    lua.raw_get_at(crate::lua::REGISTRY, settings);
+    lua.block::<Config>(-1).set(DEFAULT);
+    lua.pop(1);
+}
+
+/// Adds the functions to the table below the settings on top, which are taken.
+fn add(lua: Stack) {
     let functions: [(&[u8], crate::lua::Native); 11] = [
         (b"encode", native(encode)),
         (b"decode", native(decode)),
@@ -572,7 +590,6 @@ pub(crate) fn add_to(lua: Stack) {
         (b"decode_array_with_array_mt", native(|lua: Stack| setting(lua, |lua, to| switch(lua, 1, &mut to.array_metatable)))),
         (b"new", native(new)),
     ];
-    lua.push_block(DEFAULT);
     // The metatable that marks arrays is the library's, not that of one instance.
     if lua.kind(Stack::kept(2)) == Kind::Table {
         lua.copy(Stack::kept(2));

@@ -3,7 +3,7 @@
 //! * A [`Machine`] belongs to one thread. It keeps scripts by their digest and libraries by their name, and runs them.
 //! * A [`Host`] is the server behind a script. Commands go out as borrowed arguments and come back as encoded replies.
 //! * A script changes nothing that outlives it, except through its host and the settings of `cjson`: globals and libraries are read-only,
-//!   and scripts reach no files, no processes and no bytecode.
+//!   and scripts reach no files, no processes and no bytecode. Scripts and functions have settings of their own.
 //! * Memory of scripts is bounded. A script ends when its host says so: between instructions, and within long native loops.
 //!
 //! Lua itself is C (crate mlua-sys, vendored). Code with `unsafe` is in `lua.rs`, `state.rs` and `machine.rs`; the rule that all other code

@@ -2,6 +2,7 @@
 
 use crate::functions::{Function, Library};
 use crate::host::{Failure, Host, Protocol};
+use crate::json;
 use crate::lua::{Kind, Stack, native};
 use crate::program::{Digest, Known, Mixed, Program, Runs};
 use crate::redis::push_error;
@@ -412,8 +413,9 @@ impl Machine {
         self.scripts.get(digest).map(|script| &script.code[..])
     }
 
-    /// Empties the cache of scripts.
+    /// Empties the cache of scripts, and gives the settings of their `cjson` the default values.
     pub fn flush_scripts(&mut self) {
+        json::reset(self.lua, self.tables.script_json);
         self.drop_compiled();
         self.scripts.clear();
         self.script_bytes = 0;

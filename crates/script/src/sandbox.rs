@@ -22,12 +22,14 @@ pub(crate) struct Tables {
     pub(crate) switch: c_int,
     pub(crate) function_behind: c_int,
     pub(crate) loading_behind: c_int,
+    /// Settings of the library `cjson` of scripts.
+    pub(crate) script_json: c_int,
 }
 
 /// Globals of Lua's library that scripts do not have.
 const REMOVED: [&[u8]; 8] = [b"dofile", b"loadfile", b"print", b"getfenv", b"setfenv", b"newproxy", b"require", b"module"];
-/// Tables of functions among the globals.
-const LIBRARIES: [&[u8]; 9] = [b"string", b"table", b"math", b"coroutine", b"os", b"bit", b"struct", b"cmsgpack", b"cjson"];
+/// Tables of functions that scripts and functions share: they have no settings.
+const LIBRARIES: [&[u8]; 8] = [b"string", b"table", b"math", b"coroutine", b"os", b"bit", b"struct", b"cmsgpack"];
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
@@ -401,7 +403,6 @@ fn libraries(lua: Stack) {
     within(b"bit", bit::add_to);
     within(b"struct", pack::add_to);
     within(b"cmsgpack", msgpack::add_to);
-    within(b"cjson", json::add_to);
 }
 
 /// Makes `getmetatable("")` return a protected table instead of the metatable of strings, which stays in use.
@@ -455,6 +456,14 @@ fn add_redis(lua: Stack, mode: Mode, version: &str) {
     lua.set_field(-2, b"redis");
 }
 
+/// Puts a protected table `cjson` into the globals on top; returns the number of its settings in the registry.
+fn add_json(lua: Stack) -> c_int {
+    let settings = json::push(lua);
+    protect(lua, 0);
+    lua.set_field(-2, b"cjson");
+    settings
+}
+
 /// Builds the globals of scripts, functions and loading libraries in a new Lua state.
 pub(crate) fn build(lua: Stack, version: &str) -> Tables {
     lua.copy(GLOBALS);
@@ -466,7 +475,7 @@ pub(crate) fn build(lua: Stack, version: &str) -> Tables {
     }
     protect_strings(lua);
 
-    // Functions get a copy of the globals with a `redis` of their own.
+    // Functions get a copy of the globals with a `redis` and a `cjson` of their own.
     lua.new_table(0, 48);
     lua.push_nil();
     while lua.next(-3) {
@@ -475,6 +484,7 @@ pub(crate) fn build(lua: Stack, version: &str) -> Tables {
         lua.raw_set(-4);
     }
     add_redis(lua, Mode::Function, version);
+    add_json(lua);
     let function_behind = protect_globals(lua);
     lua.metatable(-1);
     let switch = lua.keep();
@@ -487,7 +497,8 @@ pub(crate) fn build(lua: Stack, version: &str) -> Tables {
     let loading_behind = lua.keep();
 
     add_redis(lua, Mode::Script, version);
+    let script_json = add_json(lua);
     let script_behind = protect_globals(lua);
     let script = lua.keep();
-    Tables { script, script_behind, function, switch, function_behind, loading_behind }
+    Tables { script, script_behind, function, switch, function_behind, loading_behind, script_json }
 }

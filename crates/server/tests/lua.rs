@@ -123,6 +123,50 @@ const FUNCTIONS: &[&str] = &[
     "a: FUNCTION KILL",
 ];
 
+/// `s` reads all settings of `cjson`, and `f` those of functions; `c` changes all of them, and `g` those of functions.
+const SETTINGS: &[&str] = &[
+    "s: EVAL SETTINGS 0",
+    "c: EVAL CHANGE 0",
+    "s: EVAL SETTINGS 0",
+    "f: FUNCTION LOAD #!lua␣name=l\nredis.register_function('f',function()␣SETTINGS␣end)\n\
+     redis.register_function('g',function()␣CHANGE␣end)",
+    "f: FCALL f 0",
+    "a: SCRIPT FLUSH",
+    "s: EVAL SETTINGS 0",
+    "f: FCALL f 0",
+    "g: FCALL g 0",
+    "s: EVAL SETTINGS 0",
+    "f: FCALL f 0",
+    "a: SCRIPT FLUSH ASYNC",
+    "f: FCALL f 0",
+    "a: FUNCTION FLUSH",
+    "f: FUNCTION LOAD #!lua␣name=l\nredis.register_function('f',function()␣SETTINGS␣end)",
+    "f: FCALL f 0",
+    "s: EVAL SETTINGS 0",
+];
+
+/// A script with the names of the settings of `cjson`, each called with the argument that belongs to it or with none.
+fn settings(change: bool) -> String {
+    let all = [
+        ("encode_sparse_array", "true"),
+        ("encode_max_depth", "7"),
+        ("decode_max_depth", "8"),
+        ("encode_number_precision", "9"),
+        ("encode_keep_buffer", "false"),
+        ("encode_invalid_numbers", "true"),
+        ("decode_invalid_numbers", "false"),
+    ];
+    let calls = all.map(|(name, value)| format!("tostring(cjson.{name}({}))", if change { value } else { "" }));
+    format!("return␣{{{}}}", calls.join(","))
+}
+
+#[test]
+fn settings_of_cjson_end_with_the_scripts_as_in_redis() {
+    let lines = SETTINGS.iter().map(|line| line.replace("SETTINGS", &settings(false)).replace("CHANGE", &settings(true)));
+    let lines: Vec<String> = lines.collect();
+    compare(&lines.iter().map(String::as_str).collect::<Vec<_>>(), |_, reply| reply);
+}
+
 #[test]
 fn scripts_answer_as_in_redis() {
     // Numbers of clients differ.
