@@ -40,7 +40,7 @@ fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             context.reply.ok();
         }
         () if is(sub, "resetstat") => {
-            context.server.statistics = Statistics::default();
+            context.server.statistics = Statistics::begin(context.keyspace);
             context.server.records.usage = Default::default();
             context.reply.ok();
         }

@@ -171,6 +171,7 @@ fn persistence(context: &Context, out: &mut String) -> std::fmt::Result {
 
 fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     let statistics = &context.server.statistics;
+    let expired = statistics.expired(context.keyspace);
     let [operations, received, sent] = statistics.rates.per_second;
     write!(out, "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n", statistics.connections, statistics.commands)?;
     write!(out, "instantaneous_ops_per_sec:{operations:.0}\r\n")?;
@@ -182,10 +183,10 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "evicted_clients:{}\r\n", statistics.evicted_clients)?;
     write!(out, "client_query_buffer_limit_disconnections:{}\r\n", statistics.query_limited)?;
     write!(out, "client_output_buffer_limit_disconnections:{}\r\n", statistics.output_limited)?;
-    write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, statistics.expired)?;
+    write!(out, "rejected_connections:{}\r\nexpired_keys:{}\r\n", statistics.refused_connections, expired.keys)?;
     let [full, partial, refused] = context.server.replicas.syncs;
     write!(out, "sync_full:{full}\r\nsync_partial_ok:{partial}\r\nsync_partial_err:{refused}\r\nexpired_stale_perc:0.00\r\n")?;
-    write!(out, "expired_subkeys:{}\r\nevicted_keys:{}\r\n", statistics.expired_fields, statistics.evicted)?;
+    write!(out, "expired_subkeys:{}\r\nevicted_keys:{}\r\n", expired.fields, statistics.evicted)?;
     let (current, total) = context.server.excess.times(context.keyspace.now());
     write!(out, "current_eviction_exceeded_time:{current}\r\ntotal_eviction_exceeded_time:{total}\r\n")?;
     write!(out, "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n", statistics.hits, statistics.misses)?;

@@ -41,7 +41,7 @@ pub fn metrics(server: &Server, keyspace: &Keyspace) -> String {
 
 fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
     let (statistics, stats, held) = (&server.statistics, keyspace.db().stats(), keyspace.memory());
-    let processor = system::processor();
+    let (processor, expired) = (system::processor(), statistics.expired(keyspace));
     let ([full, partial, refused], (lag_bytes, lag_seconds)) = (server.replicas.syncs, lag(server, keyspace));
     let link = server.upstream.session().and_then(|session| server.clients.get(&session));
     let (is_linked, silence) = (link.is_some(), link.map_or(0.0, |client| keyspace.now().saturating_sub(client.active) as f64 / 1000.0));
@@ -55,8 +55,8 @@ fn figures(server: &Server, keyspace: &Keyspace) -> Vec<Figure> {
         ("requests_total", true, "Requests.", statistics.commands as f64),
         ("received_bytes_total", true, "Bytes received from clients.", statistics.bytes_in as f64),
         ("sent_bytes_total", true, "Bytes sent to clients.", statistics.bytes_out as f64),
-        ("expired_keys_total", true, "Keys removed because their time had come.", statistics.expired as f64),
-        ("expired_fields_total", true, "Fields of hashes removed because their time had come.", statistics.expired_fields as f64),
+        ("expired_keys_total", true, "Keys removed because their time had come.", expired.keys as f64),
+        ("expired_fields_total", true, "Fields of hashes removed because their time had come.", expired.fields as f64),
         ("evicted_keys_total", true, "Keys removed because the data were beyond maxdata.", statistics.evicted as f64),
         ("lookup_hits_total", true, "Keys that commands which read have found.", statistics.hits as f64),
         ("lookup_misses_total", true, "Keys that they have not found.", statistics.misses as f64),

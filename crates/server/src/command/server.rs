@@ -14,7 +14,7 @@ use super::usage::{Stopwatch, Usage};
 use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
 use crate::append::AppendLog;
 use crate::feed::Feed;
-use crate::keyspace::DATABASES;
+use crate::keyspace::{DATABASES, Expired, Keyspace};
 use crate::log::{Level, Log};
 use crate::replication::{Replication, Upstream};
 use crate::system;
@@ -59,10 +59,8 @@ pub struct Statistics {
     pub query_limited: u64,
     /// Requests refused by access rules, by reason: the password, the command, a key, a channel.
     pub refused_requests: [u64; 4],
-    /// Keys that expired.
-    pub expired: u64,
-    /// Fields of hashes that expired.
-    pub expired_fields: u64,
+    /// Keys and fields that had expired when the statistics began.
+    pub expired_before: Expired,
     /// Keys that were evicted.
     pub evicted: u64,
     /// Keys found by reading commands.
@@ -77,6 +75,19 @@ pub struct Statistics {
     pub bytes_to_replicas: u64,
     /// Rates of some of these counts.
     pub rates: Rates,
+}
+
+impl Statistics {
+    /// Statistics that begin now.
+    pub(super) fn begin(keyspace: &Keyspace) -> Statistics {
+        Statistics { expired_before: keyspace.expired(), ..Statistics::default() }
+    }
+
+    /// Keys and fields that have expired since the statistics began, whoever removed them.
+    pub(super) fn expired(&self, keyspace: &Keyspace) -> Expired {
+        let (all, before) = (keyspace.expired(), self.expired_before);
+        Expired { keys: all.keys - before.keys, fields: all.fields - before.fields }
+    }
 }
 
 /// State that all clients share, besides the data.

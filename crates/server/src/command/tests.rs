@@ -244,6 +244,32 @@ fn debugging_is_allowed_by_the_configuration_alone() {
     assert_eq!(talk.say(&mut session, "DEBUG PROTOCOL attrib"), attribute.replace("\r\n", "|"));
 }
 
+/// Keys that a command finds ended count like those that the server removes, from the start of the statistics on.
+#[test]
+fn ended_keys_are_counted_whoever_finds_them() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    for key in ["a", "b", "c"] {
+        assert_eq!(talk.say(&mut session, &format!("SET {key} 1 PX 10")), "+OK|");
+    }
+    assert_eq!(talk.say(&mut session, "HSET h f 1 g 2"), ":2|");
+    assert_eq!(talk.say(&mut session, "HPEXPIRE h 10 FIELDS 1 f"), "*1|:1|");
+    talk.keyspace.set_now(talk.keyspace.now() + 1000);
+    let counted = |talk: &mut Talk, session: &mut Session| {
+        let stats = talk.say(session, "INFO stats");
+        let field = |name: &str| stats.split('|').find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().to_owned();
+        (field("expired_keys"), field("expired_subkeys"))
+    };
+    assert_eq!(talk.say(&mut session, "EXISTS a h"), ":1|");
+    assert_eq!(counted(&mut talk, &mut session), ("1".into(), "1".into()));
+    assert_eq!(talk.keyspace.remove_expired(1).unwrap(), 1);
+    assert_eq!(counted(&mut talk, &mut session), ("2".into(), "1".into()));
+    assert_eq!(talk.say(&mut session, "CONFIG RESETSTAT"), "+OK|");
+    assert_eq!(counted(&mut talk, &mut session), ("0".into(), "0".into()));
+    assert_eq!(talk.say(&mut session, "EXISTS b c"), ":0|");
+    assert_eq!(counted(&mut talk, &mut session), ("1".into(), "0".into()));
+}
+
 #[test]
 fn functions_are_asked_for_where_there_are_none() {
     script(&[

@@ -60,17 +60,11 @@ impl EventLoop {
         removed
     }
 
-    /// Removes some keys whose deadline has passed, and counts them. `None`: it failed, and the iteration is dropped.
+    /// Removes some keys whose deadline has passed, and returns their number. `None`: it failed, and the iteration is dropped.
     fn expire_some(&mut self, data: &mut Data) -> Option<usize> {
-        let (before, is_replica) = (data.keyspace.expired(), data.server.is_replica());
-        let remove = if is_replica { Keyspace::remove_own_expired } else { Keyspace::remove_expired };
+        let remove = if data.server.is_replica() { Keyspace::remove_own_expired } else { Keyspace::remove_expired };
         match self.remove_unasked(data, |keyspace| remove(keyspace, ticking::EXPIRED_AT_ONCE)) {
-            Ok(removed) => {
-                let (expired, statistics) = (data.keyspace.expired(), &mut data.server.statistics);
-                statistics.expired += expired.keys - before.keys;
-                statistics.expired_fields += expired.fields - before.fields;
-                Some(removed)
-            }
+            Ok(removed) => Some(removed),
             Err(error) => {
                 self.ticks.failed = Some(data.keyspace.now());
                 data.keyspace.discard();

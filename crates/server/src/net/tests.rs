@@ -330,7 +330,7 @@ fn keys_that_end_together_are_removed_soon() {
         assert!(driven.net.keyspace.size(0) == 0 || driven.patience() <= Duration::from_millis(ticking::EXPIRING_PAUSE_MS));
         driven.now += ticking::EXPIRING_PAUSE_MS;
     }
-    assert_eq!((driven.net.keyspace.size(0), driven.net.server.statistics.expired), (0, KEYS));
+    assert_eq!((driven.net.keyspace.size(0), driven.net.keyspace.expired().keys), (0, KEYS));
 }
 
 /// While the engine can take no more, requests that write wait, and others do not.
