@@ -21,6 +21,7 @@ pub(super) use selector::Request;
 pub(super) use user::User;
 
 use super::arguments::{integer, is};
+use super::subcommand::wrong_form;
 use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::units::{self, CATEGORIES, Unit};
 use super::{Client, Command, Context, Failure, Group, Outcome, Server, Session, Topic, help, unknown_subcommand};
@@ -29,6 +30,7 @@ use crate::log::Level;
 use crate::resp::Writer;
 use crate::system;
 use log::{Entry, Log};
+pub use selector::NewChannels;
 use selector::{Selector, has_blanks};
 use std::collections::BTreeMap;
 
@@ -105,6 +107,8 @@ pub struct Users {
     users: BTreeMap<u64, User>,
     numbers: BTreeMap<Vec<u8>, u64>,
     last: u64,
+    /// Channels of new users and selectors.
+    pub(super) new_channels: NewChannels,
     pub(super) log: Log,
 }
 
@@ -114,6 +118,7 @@ impl Default for Users {
             users: [(DEFAULT, User::default_user())].into(),
             numbers: [(DEFAULT_NAME.to_vec(), DEFAULT)].into(),
             last: DEFAULT,
+            new_channels: NewChannels::default(),
             log: Log::default(),
         }
     }
@@ -175,10 +180,11 @@ impl Users {
     pub(super) fn set(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), Vec<u8>> {
         let rules = user::join_selectors(rules)
             .map_err(|piece| [b"Unmatched parenthesis in acl selector starting at '", &piece[..], b"'."].concat())?;
-        let mut changed = self.by_name(name).cloned().unwrap_or_default();
+        let channels = self.new_channels;
+        let mut changed = self.by_name(name).cloned().unwrap_or_else(|| User::new(channels));
         for rule in &rules {
             let failed = |wrong: selector::Wrong| [b"Error in ACL SETUSER modifier '", &rule[..], b"': ", wrong.text().as_bytes()].concat();
-            changed.apply(rule).map_err(failed)?;
+            changed.apply(rule, channels).map_err(failed)?;
         }
         self.insert(name, changed);
         Ok(())
@@ -194,7 +200,7 @@ impl Users {
             return Err([b"the user '", *name, b"' is defined twice"].concat());
         }
         if *name == DEFAULT_NAME {
-            self.users.insert(DEFAULT, User::default());
+            self.users.insert(DEFAULT, User::new(self.new_channels));
         }
         self.set(name, rules)
     }
@@ -370,6 +376,7 @@ fn acl(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         (b"dryrun", [name, request @ ..]) => dry_run(context, name, request)?,
         (b"load", []) => load_file(context)?,
         (b"save", []) => save_file(context)?,
+        (b"cat" | b"genpass" | b"log", _) => return Err(wrong_form(arguments)),
         _ => return Err(unknown_subcommand(arguments)),
     }
     Ok(())
@@ -518,14 +525,13 @@ fn acl_file(context: &Context) -> Result<std::path::PathBuf, Failure> {
         "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then \
          issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration.",
     );
-    let file = &context.server.configuration.acl_file;
-    if file.is_empty() { Err(NONE) } else { Ok(file.into()) }
+    context.server.configuration.acl_path().ok_or(NONE)
 }
 
 /// Replaces all users by those of the file. All but the default one get new numbers, so the clients of the old ones are closed.
 fn load_file(context: &mut Context) -> Outcome {
     let file = acl_file(context)?;
-    let loaded = load(&file).map_err(|errors| Failure::new(format!("ERR {errors}")))?;
+    let loaded = load(&file, context.server.users.new_channels).map_err(|errors| Failure::new(format!("ERR {errors}")))?;
     let gone = context.server.users.replace(loaded);
     close_clients_of(context, &gone);
     close_listeners_of(context, DEFAULT);

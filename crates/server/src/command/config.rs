@@ -143,6 +143,7 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
         server.tls = tls;
         server.event(Level::Notice, "tls_changed", &[("certificate", &changed.tls.certificate)]);
     }
+    server.users.new_channels = changed.new_channels;
     server.log.set_level(changed.log_level);
     changed.apply_to(context.keyspace);
     server.configuration = changed;

@@ -31,6 +31,7 @@ pub use replication::Replication;
 pub(super) use values::{bytes, percentile_text};
 
 use super::Events;
+use super::acl::NewChannels;
 use crate::keyspace::{Counting, Keyspace, MEMORY_MAX, MEMORY_MIN, Policy, Thresholds};
 use crate::log::{Facility, Level};
 use crate::tls;
@@ -121,8 +122,10 @@ impl Supervised {
 /// All settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// File of users; empty: users are part of the configuration.
+    /// File of users, relative to the data directory; empty: users are part of the configuration.
     pub acl_file: String,
+    /// Channels that a new user may use.
+    pub new_channels: NewChannels,
     /// Entries kept in the ACL log, at most.
     pub acllog_max_len: usize,
     /// Addresses to listen on, blanks between them; one behind a minus may be missing on the machine.
@@ -251,6 +254,7 @@ impl Default for Configuration {
     fn default() -> Self {
         Configuration {
             acl_file: String::new(),
+            new_channels: NewChannels::default(),
             acllog_max_len: 128,
             bind: "127.0.0.1".into(),
             port: 6379,

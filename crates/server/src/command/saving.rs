@@ -68,18 +68,27 @@ impl Saving {
 }
 
 impl Configuration {
-    /// Directory and name of the RDB file. With a zoned drive, which has no directory, it is the current directory.
-    pub fn dump_file(&self) -> (PathBuf, String) {
-        let directory = match Place::of(Path::new(&self.directory)) {
+    /// Directory of files beside the database. With a zoned drive, which has no directory, it is the current directory.
+    fn directory_of_files(&self) -> PathBuf {
+        match Place::of(Path::new(&self.directory)) {
             Ok(Place::Zoned(_)) => PathBuf::from("."),
             Ok(Place::Directory(_)) | Err(_) => PathBuf::from(&self.directory),
-        };
-        (directory, self.dump_name.clone())
+        }
+    }
+
+    /// Directory and name of the RDB file.
+    pub fn dump_file(&self) -> (PathBuf, String) {
+        (self.directory_of_files(), self.dump_name.clone())
+    }
+
+    /// File of users; `None`: they are part of the configuration.
+    pub(super) fn acl_path(&self) -> Option<PathBuf> {
+        (!self.acl_file.is_empty()).then(|| self.directory_of_files().join(&self.acl_file))
     }
 
     /// Directory and names of the AOF.
     pub fn logs(&self, keyspace: &Keyspace) -> Logs {
-        let directory = self.dump_file().0.join(&self.append_directory);
+        let directory = self.directory_of_files().join(&self.append_directory);
         Logs { directory, name: self.append_name.clone(), mark: keyspace.data_mark() }
     }
 

@@ -202,12 +202,13 @@ impl Server {
     pub fn take_users(&mut self) -> Result<(), String> {
         self.users = Users::default();
         self.users.set_default_password(self.configuration.password());
-        let file = self.configuration.acl_file.clone();
-        if !file.is_empty() && !self.configuration.users.is_empty() {
+        self.users.new_channels = self.configuration.new_channels;
+        let file = self.configuration.acl_path();
+        if file.is_some() && !self.configuration.users.is_empty() {
             return Err("users are in the configuration and in aclfile; they can be in one of them".into());
         }
-        if !file.is_empty() {
-            self.users.replace(acl::load(file.as_ref())?);
+        if let Some(file) = file {
+            self.users.replace(acl::load(&file, self.users.new_channels)?);
         }
         for words in self.configuration.users.clone() {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();

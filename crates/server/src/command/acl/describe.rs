@@ -88,6 +88,7 @@ pub(super) fn line(name: &[u8], user: &User) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::selector::NewChannels;
     use super::super::user::join_selectors;
     use super::*;
     use crate::testing::Random;
@@ -116,13 +117,13 @@ mod tests {
             let mut user = User::default();
             for _ in 0..=random.below(12) {
                 // Some rules make no sense and change nothing.
-                let _ = user.apply(rule(&mut random).as_bytes());
+                let _ = user.apply(rule(&mut random).as_bytes(), NewChannels::None);
             }
             let line = line(b"u", &user);
             let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').skip(2).collect();
             let mut again = User::default();
             for rule in join_selectors(&words).unwrap() {
-                assert_eq!(again.apply(&rule), Ok(()), "seed {seed}: {}", String::from_utf8_lossy(&rule));
+                assert_eq!(again.apply(&rule, NewChannels::None), Ok(()), "seed {seed}: {}", String::from_utf8_lossy(&rule));
             }
             assert_eq!(super::line(b"u", &again), line, "seed {seed}");
             let allowed = |selector: &Selector| (0..units::all().len()).map(|number| selector.allows_unit(number)).collect::<Vec<_>>();

@@ -2,20 +2,20 @@
 //!
 //! A file is loaded as a whole or not at all. A new one is written beside the old one and then renamed over it.
 
-use super::selector::{Wrong, has_blanks};
+use super::selector::{NewChannels, Wrong, has_blanks};
 use super::user::{User, join_selectors};
 use crate::system::replace_file;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// Reads the users of a file. The error lists everything that is wrong with it.
-pub(in crate::command) fn load(path: &Path) -> Result<BTreeMap<Vec<u8>, User>, String> {
+/// Reads the users of a file, who begin with these channels. The error lists everything that is wrong with the file.
+pub(in crate::command) fn load(path: &Path, channels: NewChannels) -> Result<BTreeMap<Vec<u8>, User>, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("Error loading ACLs, opening file '{}': {error}", path.display()))?;
-    parse(&bytes, &path.display().to_string())
+    parse(&bytes, &path.display().to_string(), channels)
 }
 
-fn parse(bytes: &[u8], path: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
+fn parse(bytes: &[u8], path: &str, channels: NewChannels) -> Result<BTreeMap<Vec<u8>, User>, String> {
     let mut users = BTreeMap::new();
     let mut errors = String::new();
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -34,7 +34,7 @@ fn parse(bytes: &[u8], path: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
         } else if users.contains_key(*name) {
             errors.push_str(&format!("WARNING: Duplicate user '{shown}' found on line {}. ", at + 1));
         } else {
-            let user = user(rules, &place, &mut errors);
+            let user = user(rules, channels, &place, &mut errors);
             users.insert(name.to_vec(), user);
         }
     }
@@ -46,15 +46,15 @@ fn parse(bytes: &[u8], path: &str) -> Result<BTreeMap<Vec<u8>, User>, String> {
 }
 
 /// A user from its rules. Every rule with an unknown command is reported; of other errors only the first, as later ones may follow from it.
-fn user(rules: &[&[u8]], place: &str, errors: &mut String) -> User {
-    let mut user = User::default();
+fn user(rules: &[&[u8]], channels: NewChannels, place: &str, errors: &mut String) -> User {
+    let mut user = User::new(channels);
     let Ok(rules) = join_selectors(rules) else {
         errors.push_str(&format!("{place}: Unmatched parenthesis in selector definition."));
         return user;
     };
     let mut has_syntax_error = false;
     for rule in rules {
-        match user.apply(rule.trim_ascii()) {
+        match user.apply(rule.trim_ascii(), channels) {
             Ok(()) => {}
             Err(Wrong::Unknown) => {
                 let rule = String::from_utf8_lossy(&rule).into_owned();
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn files_are_taken_whole_or_not_at_all() {
         let good = b"user default on nopass ~* &* +@all\n\n  user alice on >x ~a:* +@read (+set ~b) \r\nuser bob\n";
-        let users = parse(good, "f").unwrap();
+        let users = parse(good, "f", NewChannels::None).unwrap();
         assert_eq!(users.keys().map(Vec::as_slice).collect::<Vec<_>>(), [&b"alice"[..], b"bob", b"default"]);
         assert!(users[&b"alice"[..]].accepts(b"x") && !users[&b"bob"[..]].is_on);
         for (text, error) in [
@@ -100,7 +100,7 @@ mod tests {
             ("# note", "f:1 should start with user keyword followed by the username. "),
         ] {
             let all = format!("{error}WARNING: ACL errors detected, no change to the previously active ACL rules was performed");
-            assert_eq!(parse(text.as_bytes(), "f").map(|_| ()), Err(all), "{text}");
+            assert_eq!(parse(text.as_bytes(), "f", NewChannels::None).map(|_| ()), Err(all), "{text}");
         }
     }
 

@@ -61,7 +61,32 @@ impl Wrong {
     }
 }
 
-/// Permissions that are granted together. A new selector grants nothing.
+/// Channels that a new user and a new selector may use (`acl-pubsub-default`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NewChannels {
+    /// None, until a rule grants some.
+    #[default]
+    None,
+    /// All.
+    All,
+}
+
+impl NewChannels {
+    /// The setting with this name.
+    pub fn parse(name: &str) -> Option<NewChannels> {
+        [NewChannels::None, NewChannels::All].into_iter().find(|known| known.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Name of the setting.
+    pub fn name(self) -> &'static str {
+        match self {
+            NewChannels::None => "resetchannels",
+            NewChannels::All => "allchannels",
+        }
+    }
+}
+
+/// Permissions that are granted together. The default grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selector {
     pub all_keys: bool,
@@ -99,6 +124,11 @@ pub(super) fn has_blanks(text: &[u8]) -> bool {
 }
 
 impl Selector {
+    /// A selector that grants these channels and nothing else.
+    pub fn new(channels: NewChannels) -> Selector {
+        Selector { all_channels: channels == NewChannels::All, ..Selector::default() }
+    }
+
     /// Applies a rule.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), Wrong> {
         match rule.to_ascii_lowercase().as_slice() {

@@ -170,6 +170,35 @@ fn files_are_loaded_and_saved() {
     assert!(talk.server.take_users().is_err());
 }
 
+/// A relative name of the file is one in the directory of the data, and its users begin with the configured channels.
+#[test]
+fn files_lie_in_the_directory_of_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("users.acl"), "user alice on nopass +@all (+get ~x)\nuser bob reset resetchannels\n").unwrap();
+    let mut talk = Talk::new();
+    talk.server.configuration.directory = folder.path().display().to_string();
+    talk.server.configuration.acl_file = "users.acl".into();
+    for (channels, alice) in
+        [("resetchannels", "resetchannels +@all (~x resetchannels -@all +get)"), ("allchannels", "&* +@all (~x &* -@all +get)")]
+    {
+        talk.server.configuration.set("acl-pubsub-default", channels).unwrap();
+        talk.server.take_users().unwrap();
+        let mut admin = talk.client(1);
+        let users = [
+            format!("user alice on nopass {alice}"),
+            "user bob off sanitize-payload resetchannels -@all".into(),
+            "user default on nopass ~* &* +@all".into(),
+        ];
+        let listed = users.map(|user| format!("${}|{user}|", user.len())).concat();
+        assert_eq!(talk.say(&mut admin, "ACL LIST"), format!("*3|{listed}"), "{channels}");
+        assert_eq!(talk.say(&mut admin, "ACL LOAD"), "+OK|");
+        assert_eq!(talk.say(&mut admin, "ACL LIST"), format!("*3|{listed}"), "{channels}");
+    }
+    let mut admin = talk.client(1);
+    assert_eq!(talk.say(&mut admin, "ACL SAVE"), "+OK|");
+    assert!(std::fs::read_to_string(folder.path().join("users.acl")).unwrap().contains("user default"));
+}
+
 #[test]
 fn keys_that_are_found_by_what_is_read_need_all_keys_to_be_readable() {
     let mut talk = talk(&["ACL SETUSER alice on nopass ~l ~out +sort +sort_ro +multi +exec", "SET w_1 5", "SET secret_1 x"]);

@@ -1,7 +1,7 @@
 //! Users: how they authenticate, and what they may do.
 
 use super::Refused;
-use super::selector::{Request, Selector, Wrong};
+use super::selector::{NewChannels, Request, Selector, Wrong};
 use crate::resp::split_words;
 use sha2::{Digest, Sha256};
 
@@ -53,8 +53,13 @@ impl User {
         user
     }
 
-    /// Applies a rule.
-    pub(super) fn apply(&mut self, rule: &[u8]) -> Result<(), Wrong> {
+    /// A new user, which is off, has no password and may do nothing but use these channels.
+    pub(super) fn new(channels: NewChannels) -> User {
+        User { root: Selector::new(channels), ..User::default() }
+    }
+
+    /// Applies a rule. `channels`: those of a new user and a new selector.
+    pub(super) fn apply(&mut self, rule: &[u8], channels: NewChannels) -> Result<(), Wrong> {
         match rule.to_ascii_lowercase().as_slice() {
             b"" => {}
             b"on" => self.is_on = true,
@@ -64,12 +69,12 @@ impl User {
             b"nopass" => self.set_passwords(true),
             b"resetpass" => self.set_passwords(false),
             b"clearselectors" => self.selectors.clear(),
-            b"reset" => *self = User { sanitize: Some(SANITIZE), ..User::default() },
+            b"reset" => *self = User { sanitize: Some(SANITIZE), ..User::new(channels) },
             [b'>', ..] => self.add(hash(&rule[1..])),
             [b'#', ..] => self.add(check_hash(&rule[1..])?),
             [b'<', ..] => self.take_away(&hash(&rule[1..]))?,
             [b'!', ..] => self.take_away(&check_hash(&rule[1..])?)?,
-            [b'(', .., b')'] => self.selectors.push(selector(&rule[1..rule.len() - 1])?),
+            [b'(', .., b')'] => self.selectors.push(selector(&rule[1..rule.len() - 1], channels)?),
             _ => self.root.apply(rule)?,
         }
         Ok(())
@@ -156,8 +161,8 @@ impl User {
 }
 
 /// A selector from the rules between brackets.
-fn selector(rules: &[u8]) -> Result<Selector, Wrong> {
-    let mut selector = Selector::default();
+fn selector(rules: &[u8], channels: NewChannels) -> Result<Selector, Wrong> {
+    let mut selector = Selector::new(channels);
     // Text with unbalanced quotes has no rules.
     for rule in split_words(rules).unwrap_or_default() {
         selector.apply(&rule)?;
@@ -196,7 +201,7 @@ mod tests {
     fn user(rules: &str) -> Result<User, Wrong> {
         let pieces: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
         let mut user = User::default();
-        join_selectors(&pieces).unwrap().iter().try_for_each(|rule| user.apply(rule)).map(|()| user)
+        join_selectors(&pieces).unwrap().iter().try_for_each(|rule| user.apply(rule, NewChannels::None)).map(|()| user)
     }
 
     fn described(rules: &str) -> String {
@@ -216,14 +221,14 @@ mod tests {
         assert_eq!(hash(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         let mut user = user("on >abc >def <def").unwrap();
         assert!(user.accepts(b"abc") && !user.accepts(b"def") && !user.accepts(b""));
-        assert_eq!(user.apply(b"<def"), Err(Wrong::NoSuchPassword));
-        assert_eq!(user.apply(b"#XYZ"), Err(Wrong::Hash));
-        user.apply(b"off").unwrap();
+        assert_eq!(user.apply(b"<def", NewChannels::None), Err(Wrong::NoSuchPassword));
+        assert_eq!(user.apply(b"#XYZ", NewChannels::None), Err(Wrong::Hash));
+        user.apply(b"off", NewChannels::None).unwrap();
         assert!(!user.accepts(b"abc"));
-        user.apply(format!("#{empty}").as_bytes()).unwrap();
-        user.apply(b"on").unwrap();
+        user.apply(format!("#{empty}").as_bytes(), NewChannels::None).unwrap();
+        user.apply(b"on", NewChannels::None).unwrap();
         assert!(user.accepts(b"") && user.accepts(b"abc"));
-        user.apply(b"nopass").unwrap();
+        user.apply(b"nopass", NewChannels::None).unwrap();
         assert!(user.accepts(b"anything") && user.passwords().is_empty());
     }
 

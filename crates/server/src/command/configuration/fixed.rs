@@ -36,7 +36,6 @@ const MODULES: &str = "there are no modules";
 
 /// Directives with one value.
 pub const FIXED: &[Fixed] = &[
-    fixed("acl-pubsub-default", "resetchannels", "a new user has no channels until a rule grants some"),
     fixed("activedefrag", "no", "memory is allocated in few large pieces and does not fragment"),
     fixed("aof-timestamp-enabled", "no", "the log that `appendonly` keeps has no timestamps"),
     fixed("cluster-enabled", "no", CLUSTER),

@@ -2,7 +2,8 @@
 
 use super::values::{bytes, dump_name, log_name, memory, name_of, number, percentile, percentile_text, permissions, yes_or_no};
 use super::{
-    Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, Parameter, Policy, Supervised, Why, addresses,
+    Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, NewChannels, Parameter, Policy, Supervised, Why,
+    addresses,
 };
 use super::{encryption, ending, following, replication};
 use std::net::IpAddr;
@@ -36,9 +37,19 @@ pub static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
 /// Directives of one server, in order.
 const GENERAL: &[Parameter] = &[
     parameter(
+        "acl-pubsub-default",
+        true,
+        "channels of a new user: `resetchannels` (none until a rule grants some) or `allchannels`",
+        |c| c.new_channels.name().into(),
+        |c, value| {
+            c.new_channels = NewChannels::parse(value).ok_or("argument(s) must be one of the following: allchannels, resetchannels")?;
+            Ok(())
+        },
+    ),
+    parameter(
         "aclfile",
         false,
-        "file of users, one line each; empty: users are `user` lines of the configuration",
+        "file of users, one line each, relative to the directory of the data; empty: users are `user` lines of the configuration",
         |c| c.acl_file.clone(),
         |c, value| {
             c.acl_file = value.into();
