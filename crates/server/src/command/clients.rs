@@ -212,6 +212,11 @@ impl Client {
 }
 
 impl Session {
+    /// Whether a request has a number of arguments that its command takes.
+    pub fn is_well_formed(&self, server: &Server, arguments: &[&[u8]]) -> bool {
+        identify(server, self, arguments).is_ok_and(|(_, unit)| unit.takes(arguments.len()))
+    }
+
     /// Intent of a request of this client, or of the transaction that it ends; `None`: there is no such command. Two arguments are enough.
     pub fn intent(&self, server: &Server, arguments: &[&[u8]]) -> Option<Intent> {
         let (_, unit) = identify(server, self, arguments).ok()?;
@@ -262,6 +267,12 @@ impl Pause {
     /// Whether a request has to wait, which writes or does not.
     pub fn concerns(&self, writes: bool, now: u64) -> bool {
         writes && !self.is_over(now) || self.all && self.until > now
+    }
+
+    /// Whether the stream of the primary has to wait: a client has asked for the pause. The ends of the server and of its role need no
+    /// such wait.
+    pub fn holds_primary(&self, writes: bool, now: u64) -> bool {
+        (writes || self.all) && self.until > now
     }
 
     /// Lets writes wait, or go on, because the role of the primary is handed over.

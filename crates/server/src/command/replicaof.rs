@@ -300,12 +300,14 @@ pub(super) fn info(context: &Context, out: &mut String) -> std::fmt::Result {
     let Some(primary) = &settings.primary else { return Ok(()) };
     let seconds = |since: u64| i64::try_from(keyspace.now().saturating_sub(since) / 1000).unwrap_or(i64::MAX);
     let upstream = &server.upstream;
-    let heard = upstream.session().and_then(|session| server.clients.get(&session)).map_or(-1, |client| seconds(client.active));
+    let client = upstream.session().and_then(|session| server.clients.get(&session));
+    let heard = client.map_or(-1, |client| seconds(client.active));
     let (link, data, applied) = (if upstream.is_up() { "up" } else { "down" }, upstream.data(), offset(keyspace));
     write!(out, "master_host:{}\r\nmaster_port:{}\r\n", primary.host, primary.port)?;
     write!(out, "master_link_status:{link}\r\nmaster_last_io_seconds_ago:{heard}\r\n")?;
     write!(out, "master_sync_in_progress:{}\r\n", u8::from(data.is_some()))?;
-    write!(out, "slave_read_repl_offset:{applied}\r\nslave_repl_offset:{applied}\r\n")?;
+    let read = applied + client.map_or(0, |client| client.buffers.input as u64);
+    write!(out, "slave_read_repl_offset:{read}\r\nslave_repl_offset:{applied}\r\n")?;
     if let Some((total, read, at)) = data {
         let percent = if total == 0 { 0.0 } else { read as f64 / total as f64 * 100.0 };
         write!(out, "master_sync_total_bytes:{total}\r\nmaster_sync_read_bytes:{read}\r\n")?;

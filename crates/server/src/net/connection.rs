@@ -421,8 +421,9 @@ impl Connection {
             return false;
         }
         let waiting = self.unhandled();
-        let arguments: Vec<&[u8]> = self.parser.arguments(waiting).take(2).collect();
-        self.is_held_back(keyspace, server, &arguments)
+        let arguments: Vec<&[u8]> = self.parser.arguments(waiting).collect();
+        // A malformed request gets its error at once.
+        self.session.is_well_formed(server, &arguments) && self.is_held_back(keyspace, server, &arguments)
     }
 
     /// Whether a pause, an engine that is short of free space, or too slow an eviction holds back a request that begins with these
@@ -430,7 +431,8 @@ impl Connection {
     fn is_held_back(&self, keyspace: &Keyspace, server: &Server, arguments: &[&[u8]]) -> bool {
         self.session.intent(server, arguments).is_some_and(|Intent { writes, adds }| {
             let waits_for_room = server.is_short_of_room && writes || server.is_behind_evicting && adds;
-            waits_for_room || !self.session.is_primary && server.pause.concerns(writes, keyspace.now())
+            let (pause, now) = (&server.pause, keyspace.now());
+            waits_for_room || if self.session.is_primary { pause.holds_primary(writes, now) } else { pause.concerns(writes, now) }
         })
     }
 

@@ -174,14 +174,14 @@ impl EventLoop {
         data.server.is_behind_evicting = self.evicting.is_behind;
     }
 
-    /// Lets requests go on that waited for the end of a pause, or for the engine. A pause does not concern the primary, which waits for the
-    /// engine alone. Those that wait for evictions are looked at again in each iteration, as others among the postponed ones need not wait
+    /// Lets requests go on that waited for the end of a pause, or for the engine. The primary waits for pauses of clients only. Those that wait for evictions are looked at again in each iteration, as others among the postponed ones need not wait
     /// for that.
     pub(super) fn end_pause(&mut self, data: &mut Data, now: u64) {
         if self.postponed.is_empty() || self.is_short_of_room {
             return;
         }
-        let (is_over, primary) = (data.server.pause.is_over(now), data.server.upstream.session());
+        let pause = &data.server.pause;
+        let (is_over, primary) = (pause.is_over(now), data.server.upstream.session().filter(|_| !pause.holds_primary(true, now)));
         if !is_over && !primary.and_then(|id| self.connections.get(id)).is_some_and(|connection| connection.is_postponed) {
             return;
         }

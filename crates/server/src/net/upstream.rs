@@ -311,7 +311,8 @@ impl EventLoop {
             return data.server.event(Level::Warning, "primary_lost", &[("id", &id)]);
         };
         let (silence, most) = (now.saturating_sub(connection.active) / 1000, data.server.configuration.replication.timeout_seconds);
-        if silence > most && !connection.is_dead {
+        // While a pause holds the stream back, not all of it is read.
+        if silence > most && !connection.is_dead && !connection.is_postponed {
             connection.is_dead = true;
             self.touch(id);
             return data.server.event(Level::Warning, "primary_silent", &[("id", &id), ("seconds", &silence)]);

@@ -188,6 +188,22 @@ fn a_stream_that_has_to_wait_is_not_gathered() {
     assert_eq!(ask(&mut client, "STRLEN long"), format!(":{}", all.len() / request.len() * 1000));
 }
 
+/// A client's pause holds the stream back: the replica reads on, and applies what it has read when the pause ends.
+#[test]
+fn a_pause_holds_the_stream_back() {
+    let primary = False::new();
+    let (_served, mut client, mut stream, _) = replica_of(&primary, &[("repl-timeout", "60")]);
+    ok(&mut client, &[b"CLIENT", b"PAUSE", b"100000", b"WRITE"]);
+    let set = encode(&["SET", "paused", "1"]);
+    stream.write_all(&set).unwrap();
+    let end = (100 + set.len()).to_string();
+    until("the stream is read", || field(&mut client, "slave_read_repl_offset") == end);
+    assert_eq!((field(&mut client, "slave_repl_offset"), ask(&mut client, "EXISTS paused")), ("100".into(), ":0".into()));
+    ok(&mut client, &[b"CLIENT", b"UNPAUSE"]);
+    until("the stream is applied", || field(&mut client, "slave_repl_offset") == end);
+    assert_eq!((field(&mut client, "slave_read_repl_offset"), ask(&mut client, "EXISTS paused")), (end, ":1".into()));
+}
+
 /// A writable replica removes keys and fields that end if its own clients have set their deadlines, and leaves others to the primary.
 #[test]
 fn a_writable_replica_removes_what_its_clients_let_end() {

@@ -95,9 +95,9 @@ fn a_promotion_that_fails_is_tried_again() {
     assert!(!keyspace.exists(5, b"\0sinterdb:parts:0").unwrap());
 }
 
-/// A pause holds back clients, and not the stream of a primary that has waited for the engine.
+/// The wait for replicas at the end of the server holds back clients, and not the stream of a primary that has waited for the engine.
 #[test]
-fn a_pause_is_none_for_the_primary() {
+fn the_end_of_the_server_holds_back_no_primary() {
     let mut driven = Driven::new();
     let address = driven.net.address().unwrap();
     let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
