@@ -474,19 +474,19 @@ impl ScriptHost<'_> {
         if is_stale && unit.flags & STALE == 0 {
             return Err(Failure::fixed("ERR Can not execute the command on a stale replica"));
         }
-        if unit.flags & WRITE != 0 && is_read_only {
+        // A script that has written does not fail half-way.
+        if unit.flags & WRITE == 0 || running.has_written {
+            return Ok(());
+        }
+        if is_read_only {
             return Err(READ_ONLY);
         }
-        let is_refused = running.adds_nothing && !running.has_written && unit.flags & DENYOOM != 0;
-        if unit.flags & WRITE != 0 {
-            check_writes(self.server)?;
-        }
+        let is_refused = running.adds_nothing && unit.flags & DENYOOM != 0;
+        check_writes(self.server)?;
         if is_refused {
             return Err(FULL);
         }
-        if unit.flags & WRITE != 0
-            && let Some(running) = &mut self.server.scripts.running
-        {
+        if let Some(running) = &mut self.server.scripts.running {
             running.has_written = true;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Replicas without a network: what they say, and what other clients see of that.
 
 use super::Talk;
-use crate::command::{Session, Stage, Wish};
+use crate::command::{Allowed, Session, Stage, Wish, execute};
 use crate::feed::Source;
 use crate::keyspace::StreamPosition;
 use crate::system::unix_ms;
@@ -106,6 +106,24 @@ fn an_address_is_one_word() {
     let mut other = talk.client(9);
     let info = talk.say(&mut other, "INFO replication");
     assert!(info.contains("|slave0:ip=fe80::1%eth0,port=7000,state=online,"), "{info}");
+}
+
+/// A script that has written goes on when there are too few replicas: it would end half-way.
+#[test]
+fn a_script_that_has_written_is_not_refused() {
+    let mut talk = Talk::new();
+    let mut client = talk.client(9);
+    talk.server.configuration.debug_command = Allowed::Yes;
+    assert_eq!(talk.say(&mut client, "DEBUG SET-DISABLE-DENY-SCRIPTS 1"), "+OK|");
+    let mut eval = |code: &str| {
+        talk.server.configuration.set("min-replicas-to-write", "0").unwrap();
+        let code = code.replace("LACK", "redis.call('config','set','min-replicas-to-write','1')");
+        let mut out = Vec::new();
+        execute(&mut talk.keyspace, &mut talk.server, &mut client, &[b"EVAL", code.as_bytes(), b"0"], &mut out);
+        String::from_utf8_lossy(&out).replace("\r\n", "|")
+    };
+    assert_eq!(eval("redis.call('set','a','1') LACK redis.call('incr','a') return redis.call('get','a')"), "$1|2|");
+    assert!(eval("LACK return redis.call('incr','a')").starts_with("-NOREPLICAS"));
 }
 
 #[test]
