@@ -321,9 +321,10 @@ impl Net {
     /// Errors of the system's poll, and of closing.
     pub fn run(self) -> Result<(), Error> {
         let Net { mut event_loop, mut keyspace, mut server } = self;
-        event_loop.run(&mut Data { keyspace: &mut keyspace, server: &mut server })?;
+        let awaiting_end = event_loop.run(&mut Data { keyspace: &mut keyspace, server: &mut server })?;
         drop(event_loop);
         let closed = keyspace.close();
+        drop(awaiting_end);
         match &closed {
             Ok(()) => server.event(Level::Notice, "stopped", &[]),
             Err(error) => server.event(Level::Warning, "not_closed", &[("error", error)]),
@@ -333,8 +334,8 @@ impl Net {
 }
 
 impl EventLoop {
-    /// Serves until it is stopped, and ends all work for clients.
-    fn run(&mut self, data: &mut Data) -> io::Result<()> {
+    /// Serves until it is stopped, and ends all work for clients. Returns the connections of those who have asked for the end.
+    fn run(&mut self, data: &mut Data) -> io::Result<Connections> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.ends(data) {
             match self.poll.poll(&mut events, Some(self.patience(data))) {
@@ -365,8 +366,9 @@ impl EventLoop {
             self.commit(data);
             self.send(data);
         }
-        self.connections = Connections::default();
-        Ok(())
+        let mut connections = std::mem::take(&mut self.connections);
+        connections.keep(|connection| connection.session.awaits_end);
+        Ok(connections)
     }
 
     /// How long the loop may wait if no client sends anything.

@@ -3,7 +3,8 @@
 use crate::common::{Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,6 +155,19 @@ fn clients_are_counted_and_killed() {
     assert_eq!(one_client.reply(), None);
     assert_eq!(two.ask(&[b"QUIT"]), Reply::One(b"+OK".to_vec()));
     assert_eq!(two.reply(), None);
+}
+
+/// The connection that has asked for the end is closed after the listeners and the data: the next server can begin at once.
+#[test]
+fn an_end_is_told_when_it_has_come() {
+    for _ in 0..5 {
+        let served = Served::start();
+        let (mut asker, address) = (served.client(), served.address);
+        asker.send(&[encode(&["SET", "a", "1"]), encode(&["SHUTDOWN"])].concat());
+        assert_eq!((asker.reply(), asker.reply()), (one("+OK"), None));
+        let refused = TcpStream::connect(address).map_err(|error| error.kind());
+        assert_eq!(refused.map(|_| ()), Err(ErrorKind::ConnectionRefused));
+    }
 }
 
 #[test]

@@ -84,6 +84,8 @@ pub struct Session {
     pub(super) multi: Option<Multi>,
     /// The connection is closed after the reply.
     pub closes: bool,
+    /// Whether the client has asked for the end of the server, and waits for it.
+    pub awaits_end: bool,
     /// Whether the client subscribes to anything.
     pub(super) listens: bool,
     /// Whether the client is exempt from being closed when connections take too much memory (`CLIENT NO-EVICT`).

@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::blocking::{Wait, kept};
 use super::table::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NOSCRIPT, STALE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, replication};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::log::Level;
 
 /// The commands of this file.
@@ -12,7 +12,8 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "shutdown"
     .says("End the server", "O(1)")];
 
 /// All data is in the log: `SAVE`, `NOSAVE` and `FORCE` change nothing. A late script ends with `NOSAVE` only, and without its writes.
-/// While replicas lack something, the client waits, and the request is run again now and then.
+/// The client waits until the data are closed, and its closing connection is the reply: the next server can open them then. While replicas
+/// lack something, the request is run again now and then.
 fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let has = |word: &str| arguments[1..].iter().any(|given| is(given, word));
     let known = ["nosave", "save", "now", "force", "abort"];
@@ -29,6 +30,7 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Ok(());
     }
     if context.session.is_resumed && !context.server.is_ending {
+        context.session.awaits_end = false;
         return Err(Failure::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     if context.server.scripts.is_busy() {
@@ -42,12 +44,7 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     context.server.is_ending = true;
     context.server.ends_now |= has("now") || context.server.configuration.replication.shutdown_seconds == 0;
-    let end = replication::offset(context.keyspace) + context.server.feed.unfed();
-    if context.server.ends_now || context.server.replicas.that_lack(end) == 0 {
-        // The closing connection is the reply.
-        context.session.closes = true;
-        return Ok(());
-    }
+    context.session.awaits_end = true;
     let request = kept(arguments);
     context.session.block(Wait { keys: Vec::new(), holding: None, timeout_ms: 0, request, on_timeout: |_, _| Ok(()) });
     Ok(())

@@ -60,6 +60,11 @@ impl Connections {
         self.0.remove(&id)?
     }
 
+    /// Closes all connections but some.
+    pub fn keep(&mut self, is_kept: impl Fn(&Connection) -> bool) {
+        self.0.retain(|_, connection| connection.as_deref().is_some_and(&is_kept));
+    }
+
     /// The connections that are not taken out.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Connection)> {
         self.0.iter().filter_map(|(id, connection)| Some((*id, connection.as_deref()?)))

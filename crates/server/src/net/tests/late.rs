@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::open;
 use std::net::Shutdown;
+use std::sync::mpsc::channel;
 
 /// A clock that stands still until it is given a step: then each reading takes so many nanoseconds.
 #[derive(Debug, Default)]
@@ -177,17 +178,22 @@ fn replies_before_a_late_script_are_held_until_it_ends() {
 fn the_end_of_the_process_drops_the_iteration_of_a_late_script() {
     let mut scene = Scene::new();
     scene.make_short();
-    let store = scene.store.clone();
+    let (store, (sender, receiver)) = (scene.store.clone(), channel());
     scene.run_late("write", move |early, mut other| {
         let reply = ask(&mut other, &["SCRIPT", "KILL"]);
         assert!(reply.starts_with("-UNKILLABLE"), "{reply}");
         assert!(is_silent(&early) && Scene::keys_after_crash(&store) == 0);
         other.write_all(&request(&["SHUTDOWN", "NOSAVE"])).unwrap();
-        let mut rest = Vec::new();
-        other.read_to_end(&mut rest).unwrap();
-        assert!(rest.is_empty(), "{rest:?}");
+        sender.send(other).unwrap();
     });
     assert_eq!(line(&mut scene.early), "-MISCONF Nothing was written: the server was told to end\r\n");
     assert!(scene.driven.net.server.is_ending);
     assert_eq!((scene.driven.net.keyspace.size(0), Scene::keys_after_crash(&scene.store)), (0, 0));
+    // The connection that has asked for the end waits for it.
+    let mut other = receiver.recv().unwrap();
+    assert!(is_silent(&other));
+    drop(scene);
+    let mut rest = Vec::new();
+    other.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty(), "{rest:?}");
 }
