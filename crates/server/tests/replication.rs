@@ -299,7 +299,10 @@ fn the_end_waits_for_replicas() {
     until("the end waits", || client.ask(&[b"CLIENT", b"LIST"]).to_string().contains(" cmd=shutdown "));
     writer.send(&encode(&["SET", "b", "1"]));
     assert!(writer.is_silent(Duration::from_millis(50)));
+    let left: u64 = field(&mut client, "shutdown_in_milliseconds").parse().unwrap();
+    assert!((1..10_000).contains(&left), "{left}");
     ok(&mut client, &[b"SHUTDOWN", b"ABORT"]);
+    assert!(!client.ask(&[b"INFO", b"server"]).to_string().contains("shutdown_in_milliseconds"));
     assert_eq!(client.ask(&[b"SHUTDOWN", b"ABORT"]).to_string(), "-ERR No shutdown in progress.");
     assert_eq!(writer.reply().unwrap().to_string(), "+OK");
     assert_eq!(ending.reply().unwrap().to_string(), "-ERR Errors trying to SHUTDOWN. Check logs.");

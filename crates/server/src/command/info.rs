@@ -69,7 +69,11 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
     let configuration = &context.server.configuration;
     let port = if configuration.port == 0 { configuration.tls_port } else { configuration.port };
     write!(out, "run_id:{}\r\ntcp_port:{port}\r\n", context.server.run_id)?;
-    write!(out, "server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", system::unix_us(), uptime / 86_400)
+    write!(out, "server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n", system::unix_us(), uptime / 86_400)?;
+    match context.server.ends_at {
+        Some((until, _)) => write!(out, "shutdown_in_milliseconds:{}\r\n", until.saturating_sub(now)),
+        None => Ok(()),
+    }
 }
 
 fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
