@@ -460,7 +460,7 @@ fn requests_wait_while_there_is_a_pause() {
          p: PFADD h x
          p: CLIENT PAUSE 100000 WRITE
          a: GET k => $1
-         a: SET k => -ERR wrong number of arguments for 'set' command
+         a: SET k => -ERR wrong number of arguments for \\'set\\' command
          a: SET k 2 &
          b: PUBLISH x y &
          c: EXEC &
