@@ -2,7 +2,6 @@
 
 use crate::functions::{Function, Library};
 use crate::host::{Failure, Host, Protocol};
-use crate::json;
 use crate::lua::{Kind, Stack, native};
 use crate::program::{Digest, Known, Mixed, Program, Runs};
 use crate::redis::push_error;
@@ -415,10 +414,9 @@ impl Machine {
 
     /// Empties the cache of scripts, and gives the settings of their `cjson` the default values.
     pub fn flush_scripts(&mut self) {
-        json::reset(self.lua, self.tables.script_json);
+        crate::json::reset(self.lua, self.tables.script_json);
         self.drop_compiled();
-        self.scripts.clear();
-        self.script_bytes = 0;
+        (self.scripts, self.script_bytes) = (HashMap::default(), 0);
     }
 
     /// Drops the compiled forms of scripts, which are compiled again when they are run.

@@ -174,8 +174,8 @@ impl EventLoop {
         data.server.is_behind_evicting = self.evicting.is_behind;
     }
 
-    /// Lets requests go on that waited for the end of a pause, or for the engine. The primary waits for pauses of clients only. Requests that
-    /// wait for evictions are looked at again in each iteration, as others among the postponed ones need not wait for that.
+    /// Lets requests go on that waited for the end of a pause, or for the engine. The primary waits for pauses of clients only. Requests
+    /// that wait for evictions are looked at again in each iteration, as others among the postponed ones need not wait for that.
     pub(super) fn end_pause(&mut self, data: &mut Data, now: u64) {
         if self.postponed.is_empty() || self.is_short_of_room {
             return;
