@@ -23,9 +23,12 @@ use sinterdb::clock::Clock;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Clients, if there are descriptors for them: each needs two here.
 const IDLE: usize = 3000;
+/// Time within which everything happens that a test waits for, also on a machine with other work.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Driven {
     net: Net,
@@ -87,6 +90,17 @@ impl Driven {
     fn turn(&mut self) {
         let Net { event_loop, keyspace, server } = &mut self.net;
         event_loop.turn(&mut Data { keyspace, server }, self.now);
+    }
+
+    /// Turns until something holds, and fails if that takes too long.
+    #[track_caller]
+    fn turn_until(&mut self, what: &str, mut holds: impl FnMut(&mut Driven) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+            self.wait();
+            self.turn();
+        }
     }
 
     fn patience(&mut self) -> Duration {

@@ -7,39 +7,65 @@ use crate::keyspace::StreamPosition;
 use crate::replication::{Address, Failover, State, Target};
 use sinter_storage::store::{Calls, EIO, Fault, Operation};
 
-/// Turns until a client has got bytes that end like this, or was closed; returns all of them.
-fn read(driven: &mut Driven, client: &mut TcpStream, end: &str) -> String {
+/// Turns until a client has got as much as it expects, or was closed; returns all of it.
+#[track_caller]
+pub(super) fn receive(driven: &mut Driven, client: &mut TcpStream, what: &str, is_whole: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     client.set_nonblocking(true).unwrap();
     let mut all = Vec::new();
-    loop {
-        driven.wait();
-        driven.turn();
+    driven.turn_until(what, |_| {
         let mut some = [0; 4096];
-        match client.read(&mut some) {
-            Ok(0) => break,
-            Ok(bytes) => all.extend_from_slice(&some[..bytes]),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        loop {
+            match client.read(&mut some) {
+                Ok(0) => return true,
+                Ok(bytes) => all.extend_from_slice(&some[..bytes]),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    return is_whole(&all);
+                }
+            }
         }
-        if all.ends_with(end.as_bytes()) {
-            break;
-        }
-    }
+    });
     client.set_nonblocking(false).unwrap();
+    all
+}
+
+/// Turns until a client has got bytes that end like this, or was closed; returns all of them.
+#[track_caller]
+pub(super) fn read(driven: &mut Driven, client: &mut TcpStream, end: &str) -> String {
+    let all = receive(driven, client, end, |all| all.ends_with(end.as_bytes()));
     String::from_utf8_lossy(&all).replace("\r\n", "|")
 }
 
+/// The reply to `PSYNC`, and the data behind it, if they are whole, with what has come of the stream. Line breaks before each say only that
+/// the link is alive.
+fn full(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let line = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n');
+    let bytes = bytes.trim_ascii_start();
+    let (reply, rest) = bytes.split_at(line(bytes)?);
+    let rest = rest.trim_ascii_start();
+    let (size, data) = rest.split_at(line(rest)? + 1);
+    let length: usize = std::str::from_utf8(size).unwrap().trim_ascii_end().strip_prefix('$')?.parse().unwrap();
+    (data.len() >= length).then_some((std::str::from_utf8(reply).unwrap().trim_ascii_end(), data))
+}
+
+/// Turns until a client that has sent `PSYNC` has all data; returns the reply, and the data with what has come of the stream.
+#[track_caller]
+pub(super) fn receive_all(driven: &mut Driven, client: &mut TcpStream) -> (String, Vec<u8>) {
+    let all = receive(driven, client, "a full synchronisation", |all| full(all).is_some());
+    let (reply, data) = full(&all).unwrap_or_else(|| panic!("closed behind {:?}", String::from_utf8_lossy(&all)));
+    assert!(reply.starts_with("+FULLRESYNC "), "{reply}");
+    (reply.to_owned(), data.to_vec())
+}
+
 /// A replica that has all data.
-fn replica(driven: &mut Driven) -> TcpStream {
+#[track_caller]
+pub(super) fn replica(driven: &mut Driven) -> TcpStream {
     let online = |driven: &Driven| driven.net.server.replicas.iter().filter(|(_, replica)| replica.stage == Stage::Online).count();
     let before = online(driven);
     let mut client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
     client.write_all(b"PSYNC ? -1\r\n").unwrap();
-    while online(driven) == before {
-        driven.wait();
-        driven.turn();
-    }
-    let data = read(driven, &mut client, "");
-    assert!(data.starts_with("+FULLRESYNC "), "{data}");
+    receive_all(driven, &mut client);
+    driven.turn_until("a replica that is online", |driven| online(driven) > before);
     client
 }
 
@@ -57,7 +83,7 @@ fn a_replica_gets_what_the_engine_has() {
     assert!(read(&mut driven, &mut client, "\r\n").starts_with("-MISCONF"));
     faulty.clear();
     let offset = driven.net.keyspace.stream().unwrap().offset;
-    (0..3).for_each(|_| driven.turn());
+    ask(&mut driven, &mut client, "PING", "+PONG\r\n");
     let (_, seen) = driven.net.server.replicas.iter().next().unwrap();
     assert_eq!((seen.sent, seen.stage), (offset, Stage::Online));
 }
@@ -161,7 +187,8 @@ fn links_live_as_long_as_they_are_heard_of() {
         driven.now += 1000;
         if second % 20 == 0 {
             good.write_all(b"REPLCONF ACK 1\r\n").unwrap();
-            driven.wait();
+            let now = driven.now;
+            driven.turn_until("an acknowledgement", |driven| driven.net.server.replicas.iter().any(|(_, replica)| replica.heard == now));
         }
         driven.turn();
     }
@@ -169,11 +196,7 @@ fn links_live_as_long_as_they_are_heard_of() {
     assert_eq!(pings(read(&mut driven, &mut silent, "never")), 6, "closed after 60 seconds");
     assert_eq!((driven.net.server.replicas.len(), driven.net.server.replicas.syncs), (1, [2, 0, 0]));
     drop(good);
-    driven.settle(0);
-    while !driven.net.server.replicas.is_empty() {
-        driven.wait();
-        driven.turn();
-    }
+    driven.turn_until("the end of the last replica", |driven| driven.net.server.replicas.is_empty());
     driven.now += 1000;
     driven.turn();
     driven.now += 3_598_000;

@@ -44,13 +44,12 @@ pub(super) fn ask(driven: &mut Driven, client: &mut TcpStream, line: &str, expec
     client.write_all(b"\r\n").unwrap();
     client.set_nonblocking(true).unwrap();
     let mut reply = Vec::new();
-    while reply.len() < expected.len() {
-        driven.wait();
-        driven.turn();
+    driven.turn_until(line, |_| {
         let mut some = [0; 100];
         let bytes = client.read(&mut some).unwrap_or(0);
         reply.extend_from_slice(&some[..bytes]);
-    }
+        reply.len() >= expected.len()
+    });
     client.set_nonblocking(false).unwrap();
     assert_eq!(String::from_utf8_lossy(&reply), expected, "{line}");
 }
