@@ -57,8 +57,8 @@ impl Replication {
         Ok(())
     }
 
-    /// Begins a stream of this server's effects if there is none, because the first replica has come; durable when it returns. Nothing of
-    /// the turn waits to be committed.
+    /// Begins a stream of this server's effects if there is none, because the first replica has come. Nothing of the turn waits to be
+    /// committed. After a power cut that takes the beginning there is no stream, and replicas synchronise fully: no sync is waited for.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -68,7 +68,7 @@ impl Replication {
         }
         let id = keyspace.new_stream_id();
         keyspace.begin_stream(StreamPosition::new(id, 0))?;
-        keyspace.commit(&WriteOptions::new(Durability::Sync))?;
+        keyspace.commit(&WriteOptions::new(Durability::Buffered))?;
         self.tail.restart(0);
         feed.set_source(Source::Effects, keyspace);
         Ok(())

@@ -122,10 +122,11 @@ impl Db {
         callback::is_readable() && self.inner.would_wait(&family.core, underway)
     }
 
-    /// A flush, a compaction or a move is running.
+    /// A flush, a compaction or a move is running, or the tree is being changed: then the medium may have to be waited for, and callers
+    /// are not to wait.
     #[doc(hidden)]
     pub fn has_running_jobs(&self) -> bool {
-        callback::is_readable() && self.inner.shared.lock().running > 0
+        callback::is_readable() && self.inner.shared.try_lock().is_none_or(|shared| shared.running > 0)
     }
 
     /// Bytes that memtables hold, and the cache with the indexes and filters beside it.

@@ -37,6 +37,21 @@ pub(super) fn settings(other: FamilySettings) -> FamilySettings {
     }
 }
 
+/// Creates the families that a database lacks. Waits for the medium.
+pub(super) fn create_families(db: &Db) -> Result<()> {
+    let settings = settings(db.family_settings(&db.default_family())?);
+    for name in BACKLOG {
+        // An attempt that failed has made some of them, and another thread may make one meanwhile.
+        if db.family(name).is_none()
+            && let Err(error) = db.create_family(name, settings.clone())
+            && db.family(name).is_none()
+        {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
 /// Division of the stored bytes into parts: the offset at which each family's part starts. A part ends where the next one starts, and the
 /// last one with the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

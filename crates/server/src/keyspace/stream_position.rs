@@ -1,10 +1,10 @@
 //! The position of the keyspace in the replication stream: which stream, how many bytes of it, and which of them are stored (`backlog`).
 //!
 //! The position changes in the batch that changes the data, so data and offset agree whatever ends the process. The offset is where the
-//! stored bytes end; the setting `stream` has the rest, and the offset while no byte is stored. A keyspace that never took part in
-//! replication has neither that setting nor the families of stored bytes.
+//! stored bytes end; the setting `stream` has the rest, and the offset while no byte is stored. A keyspace that takes no part in
+//! replication does not have that setting, and one that no replica has asked for a stream does not have the families of stored bytes.
 
-use super::backlog::{self, BACKLOG, Parts};
+use super::backlog::{self, Parts};
 use super::error::{Error, Result};
 use super::layout::{self, Room};
 use super::{DATABASES, Keyspace};
@@ -171,20 +171,26 @@ impl Keyspace {
         position.second.iter().chain(self.stream.earlier.iter().flatten()).find(|(id, _)| is(id)).map(|(_, end)| *end)
     }
 
+    /// Whether the families of stored bytes exist, so that a stream begins without waiting for the medium.
+    pub fn has_stream_families(&mut self) -> bool {
+        let db = self.turn.engine().clone();
+        self.turn.backlog_mut().find_families(&db)
+    }
+
+    /// Work for a thread: creates the families of stored bytes, which waits for the medium. It ends before the keyspace is closed.
+    pub fn stream_families_maker(&self) -> impl FnOnce() -> Result<()> + Send + 'static {
+        let db = self.turn.engine().clone();
+        move || backlog::create_families(&db)
+    }
+
     /// Begins at a position, without stored bytes, in the turn's batch.
     ///
     /// # Errors
-    /// Errors of the engine, which gets families for stored bytes with the first position.
+    /// Errors of the engine, which gets the families of stored bytes with the first position, if it has none.
     pub fn begin_stream(&mut self, position: StreamPosition) -> Result<()> {
         let db = self.db().clone();
         if !self.turn.backlog_mut().find_families(&db) {
-            let settings = backlog::settings(db.family_settings(&db.default_family())?);
-            for name in BACKLOG {
-                // An attempt that failed has made some of them.
-                if db.family(name).is_none() {
-                    db.create_family(name, settings.clone())?;
-                }
-            }
+            backlog::create_families(&db)?;
             self.turn.backlog_mut().find_families(&db);
         }
         self.forget_backlog();

@@ -7,6 +7,7 @@
 //! and its offset, each read by a thread of its own (`transfer`), and then the stream from that offset on. Nothing is forked, and no file
 //! is written.
 
+mod preparation;
 mod transfer;
 
 use super::{Data, EventLoop};
@@ -17,6 +18,7 @@ use crate::keyspace::{Keyspace, StreamPosition};
 use crate::log::Level;
 use crate::persist::Contents;
 use crate::rdb::Version;
+use preparation::Preparation;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::thread::JoinHandle;
@@ -36,6 +38,8 @@ const LOOK_MS: u64 = 1000;
 pub(super) struct Links {
     /// Full synchronisations that run, by session.
     transfers: BTreeMap<u64, Transfer>,
+    /// Preparation of the engine for a stream, while it runs.
+    preparation: Option<Preparation>,
     /// Threads of full synchronisations that were given up.
     leaving: Vec<JoinHandle<()>>,
     /// A full synchronisation waits until strings are written that were begun in parts.
@@ -59,9 +63,12 @@ impl Links {
         self.leaving.extend(self.transfers.remove(&id).map(Transfer::stop));
     }
 
-    /// Gives up all full synchronisations and waits for the end of their threads.
+    /// Gives up all full synchronisations, and waits for the end of all threads.
     pub fn stop(&mut self) {
         self.leaving.extend(std::mem::take(&mut self.transfers).into_values().map(Transfer::stop));
+        if let Some(preparation) = self.preparation.take() {
+            preparation.end();
+        }
         for thread in self.leaving.drain(..) {
             // The thread has no result.
             let _ = thread.join();
@@ -116,6 +123,7 @@ impl EventLoop {
         self.end_killed(data);
         let ids: Vec<u64> = data.server.replicas.iter().map(|(id, _)| id).collect();
         ids.iter().for_each(|id| self.grant(data, *id, now));
+        self.end_preparation(data, now);
         self.begin_full(data, now);
         ids.iter().for_each(|id| self.supply(data, *id, now));
         ids.iter().for_each(|id| self.close_if_behind(data, *id));
@@ -185,6 +193,9 @@ impl EventLoop {
         }
         // Clients that want a file and no stream leave no stream behind.
         let wants_stream = all.iter().any(|(_, replica)| !replica.takes_no_stream);
+        if wants_stream && data.server.is_replica() && data.keyspace.stream().is_none() {
+            return self.close_waiting(data, &all);
+        }
         if wants_stream && !self.has_stream(data, now) {
             return;
         }
@@ -207,22 +218,49 @@ impl EventLoop {
         }
     }
 
-    /// Whether there is a stream; if there is none, one is begun.
+    /// Whether there is a stream; if there is none, one is begun, once the engine is prepared for it.
     fn has_stream(&mut self, data: &mut Data, now: u64) -> bool {
         if data.keyspace.stream().is_some() {
             return true;
         }
-        if !has_come(self.links.not_before, now, LOOK_MS) {
+        if self.links.preparation.is_some() || !has_come(self.links.not_before, now, LOOK_MS) {
             return false;
         }
-        let server = &mut *data.server;
-        let begun = server.replication.begin(data.keyspace, &mut server.feed);
-        if let Err(error) = &begun {
+        let begun = if data.keyspace.has_stream_families() {
+            data.server.replication.begin(data.keyspace, &mut data.server.feed).map_err(|error| error.to_string())
+        } else {
+            let preparation = Preparation::start(data.keyspace.stream_families_maker(), self.stopper.waker());
+            preparation.map(|preparation| self.links.preparation = Some(preparation)).map_err(|error| error.to_string())
+        };
+        if let Err(why) = begun {
             data.keyspace.discard();
-            self.links.not_before = now + LOOK_MS;
-            data.server.event(Level::Warning, "stream_not_begun", &[("why", error)]);
+            self.delay_stream(data, &why, now);
         }
-        begun.is_ok()
+        data.keyspace.stream().is_some()
+    }
+
+    /// Takes the result of the preparation for a stream, whether a replica waits for it still or not.
+    fn end_preparation(&mut self, data: &mut Data, now: u64) {
+        let Some(result) = self.links.preparation.as_ref().and_then(Preparation::result) else { return };
+        if let Some(preparation) = self.links.preparation.take() {
+            preparation.end();
+        }
+        if let Err(why) = result {
+            self.delay_stream(data, &why, now);
+        }
+    }
+
+    /// A stream could not be begun, for this reason: it is tried again later.
+    fn delay_stream(&mut self, data: &mut Data, why: &str, now: u64) {
+        self.links.not_before = now + LOOK_MS;
+        data.server.event(Level::Warning, "stream_not_begun", &[("why", &why)]);
+    }
+
+    /// Closes the replicas that wait for a stream of this server, which has become a replica meanwhile: its stream is its primary's.
+    fn close_waiting(&mut self, data: &mut Data, all: &[(u64, Replica)]) {
+        for (id, _) in all.iter().filter(|(_, replica)| !replica.takes_no_stream) {
+            self.close_replica(data, *id, "replica_closed", &[("why", &"this server has become a replica")]);
+        }
     }
 
     /// Begins to send all data to a replica, as of now. `position`: that of the data in the stream, if there is one.

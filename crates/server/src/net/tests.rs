@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "clients on threads of their own")]
 
 mod feed;
+mod first_stream;
 mod idle;
 mod late;
 mod removing;

@@ -9,6 +9,7 @@ use super::load::load;
 use super::wire::{Progress, Wire};
 use crate::keyspace::{Keyspace, StreamId};
 use crate::resp::{Protocol, Writer};
+use crate::system::give_way;
 use crate::tls;
 use mio::Waker;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -364,6 +365,8 @@ impl Handshake {
         let total = if let Size::Bytes(total) = size { total } else { 0 };
         let progress = self.from.get_ref().progress().clone();
         progress.transfer(total);
+        // Clients read the old data meanwhile, and this thread ends with its work.
+        give_way();
         let each = || {
             if !plan.delay.is_zero() {
                 std::thread::sleep(plan.delay);

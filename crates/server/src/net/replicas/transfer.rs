@@ -5,6 +5,7 @@
 
 use crate::keyspace::{Image, StreamId};
 use crate::persist::{Contents, write_image};
+use crate::system::give_way;
 use mio::Waker;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ impl Transfer {
         let stops = Arc::new(AtomicBool::new(false));
         let mut pipe = Pipe { chunks: sender, stops: stops.clone(), waker };
         let work = move || {
+            give_way();
             let last = match write(&mut pipe, &image, contents, mark.as_ref()) {
                 Ok(()) => Chunk::End(mark.map_or(Vec::new(), |mark| mark.as_bytes().to_vec())),
                 Err(why) => Chunk::Failed(why),
