@@ -28,6 +28,8 @@ pub fn load(from: impl Read, into: &mut Keyspace, version: &str, each: &dyn Fn()
     let loaded = Loader { into, version, each, machine: None, db: 0, selected: 0 }.load(from);
     into.treat_passed(Passed::Removed);
     let loaded = loaded?;
+    // The event loop puts the data in the place of its own, and does not wait for the medium for this, too.
+    into.stream_families_maker()().map_err(|error| error.to_string())?;
     into.commit(&WriteOptions::new(Durability::Sync)).map_err(|error| error.to_string())?;
     Ok(loaded)
 }
@@ -155,7 +157,7 @@ mod tests {
         // More follows behind the file.
         let stream = [&bytes[..], b"*1\r\n$4\r\nPING\r\n"].concat();
         assert_eq!(load(&stream[..], &mut next, "7.0.15", &|| Ok(())).unwrap(), (3, bytes.len() as u64));
-        assert_eq!(next.size(3), 2001);
+        assert!(next.size(3) == 2001 && next.has_stream_families());
         keyspace.adopt(next, None).unwrap();
         keyspace.treat_passed(Passed::Hidden);
         assert_eq!((keyspace.size(3), keyspace.string(3, b"ended").unwrap()), (2001, None));
