@@ -15,7 +15,7 @@ use sinter_lab::drive::{Failed, INTERRUPTED, Interrupted, stop_on_signal};
 use sinter_lab::result::Machine;
 use sinter_lab::run::{EngineSpec, FamilySpec, PhaseRecord, RunRecord};
 use sinter_lab::system::{Outcome, SinterOpener};
-use sinter_storage::store::{Place, ZonedPlace};
+use sinter_storage::place::{Place, ZonedPlace};
 use sinterdb::internal::limits::{MemoryLimit, ProcessLimits};
 use sinterdb::internal::settings::confine;
 use sinterdb::settings::Settings;

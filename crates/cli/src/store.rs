@@ -3,8 +3,9 @@
 use crate::ended::Ended;
 use anyhow::anyhow;
 use clap::Args;
-use sinter_storage::store::zoned::ZonedStore;
-use sinter_storage::store::{DirStore, Place, Store, StoreError, ZonedPlace};
+use sinter_storage::place::{Place, ZonedPlace};
+use sinter_storage::store::{DirStore, Store, StoreError};
+use sinter_storage::zoned_store::ZonedStore;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use super::zones::{filled, json, prints, sinter};
-use sinter_storage::store::{Cause, Copied, Hint, Store, ZonedPlace};
+use sinter_storage::backup::Copied;
+use sinter_storage::place::ZonedPlace;
+use sinter_storage::store::{Cause, Hint, Store};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
-use sinter_storage::store::zoned::{Options, ZonedStore};
 use sinter_storage::store::{Cause, FileId, FileKind, Hint, MemoryStore, Store};
 use sinter_storage::zoned::Emulator;
+use sinter_storage::zoned_store::{Options, ZonedStore};
 use sinterdb::{Db, Durability, WriteOptions};
 use std::path::Path;
 use std::process::{Command, Output};

@@ -22,14 +22,14 @@ const RANKS: &[(&str, u32)] = &[
     ("storage/src/store/throttle", 20),
     ("storage/src/store/open_files", 20),
     ("storage/src/store/tiers", 20),
-    ("storage/src/store/place", 20),
-    ("storage/src/store/backup", 20),
-    ("storage/src/store/zoned", 20),
     ("storage/src/zoned.rs", 10),
     ("storage/src/zoned/memory", 10),
     ("storage/src/zoned/sys", 10),
     ("storage/src/zoned", 20),
-    ("storage/src/lib", 20),
+    ("storage/src/zoned_store", 22),
+    ("storage/src/place", 25),
+    ("storage/src/backup", 25),
+    ("storage/src/lib", 25),
     ("engine/src/key", 30),
     ("engine/src/coding", 30),
     ("engine/src/checksum", 30),
@@ -176,7 +176,7 @@ const ONLY: &[(&str, &[&str])] = &[
 ];
 
 /// Crates whose modules form no circles but those of [`CIRCLES`].
-const WITHOUT_CIRCLES: &[&str] = &["engine"];
+const WITHOUT_CIRCLES: &[&str] = &["engine", "storage"];
 
 /// Circles that are still there, as `FOLDER: NAME NAME`. The list may only shrink; an entry that is no circle any more is a complaint, too.
 const CIRCLES: &[&str] = &[];

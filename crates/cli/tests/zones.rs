@@ -187,7 +187,7 @@ fn a_drive_in_use_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
     filled(at);
-    let held = sinter_storage::store::ZonedPlace::new(at.join("zones.img")).open().unwrap();
+    let held = sinter_storage::place::ZonedPlace::new(at.join("zones.img")).open().unwrap();
     for args in [
         &["zones", "format", "--force", "zones.img"][..],
         &["zones", "format", "--force", "--emulate", "zones.img,20x1MiB"],
@@ -409,7 +409,7 @@ fn a_backup_that_does_not_fit_or_was_cut_short_is_no_database() {
     assert!(prints(at, &["zones", "check", "small.img"]).contains("clean, 0 files"));
     // Copies all but the manifest, as if the machine had failed.
     prints(at, &["zones", "format", "--emulate", "other.img,64x1MiB"]);
-    let place = sinter_storage::store::ZonedPlace::new(at.join("other.img")).quiet();
+    let place = sinter_storage::place::ZonedPlace::new(at.join("other.img")).quiet();
     let (from, to) = (sinter_storage::store::DirStore::open(at.join("out"), false).unwrap(), place.open().unwrap());
     for (id, _) in from.list().unwrap().into_iter().filter(|(id, _)| id.kind != sinter_storage::store::FileKind::Manifest) {
         from.share(id, &to, &sinter_storage::store::Hint::new(sinter_storage::store::Cause::Checkpoint)).unwrap();
@@ -546,7 +546,8 @@ fn sizes_are_rounded_and_drives_are_named_as_elsewhere() {
 /// A drive is left as it is if the backup does not fit, or if no volume fits its new shape.
 #[test]
 fn nothing_is_lost_for_nothing() {
-    use sinter_storage::store::{Cause, FileId, Hint, ZonedPlace};
+    use sinter_storage::place::ZonedPlace;
+    use sinter_storage::store::{Cause, FileId, Hint};
     let home = tempfile::tempdir().unwrap();
     let at = home.path();
     prints(at, &["zones", "format", "--emulate", "many.img,64x1MiB"]);

@@ -6,8 +6,8 @@
 //! second one, and both again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::zoned::{ZonedDevice, find};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::settings::{DbSettings, FamilySettings};
 use sinterdb::{Db, Durability, WriteOptions};

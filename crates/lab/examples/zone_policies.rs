@@ -8,8 +8,8 @@
 //! of them does not live, in zones (not written yet, dead beside what lives, dead alone); zones finished; fallbacks.
 
 use sinter_lab::churn::{Churn, Law, Outcome, run};
-use sinter_storage::store::zoned::{Allocation, Options, Reset};
 use sinter_storage::zoned::Geometry;
+use sinter_storage::zoned_store::{Allocation, Options, Reset};
 use sinterdb::settings::{FamilySettings, Style};
 use std::error::Error;
 use std::time::Instant;

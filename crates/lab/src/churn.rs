@@ -6,9 +6,9 @@
 
 use crate::advise::tree::{Entry, Files, Tree};
 use crate::workload::{Distribution, KeyStream, Permutation, Xoshiro256PlusPlus, Zipf};
-use sinter_storage::store::zoned::{Condition, Figures, Options, VolumeId, ZoneMap, ZonedStore};
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Condition, Figures, Options, VolumeId, ZoneMap, ZonedStore};
 use sinterdb::internal::compaction::job::lifetime;
 use sinterdb::internal::manifest::TableInfo;
 use sinterdb::settings::FamilySettings;

@@ -5,8 +5,13 @@
 //! There is no rename, no truncation and no write in place, because a zone of a zoned device cannot do
 //! them and nothing in a log-structured store needs them.
 
+#[doc(hidden)]
+pub mod backup;
 mod locked;
+pub mod place;
 mod random;
 pub mod store;
 #[doc(hidden)]
 pub mod zoned;
+#[doc(hidden)]
+pub mod zoned_store;

@@ -10,7 +10,6 @@
 //! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
 //!   appender refuses further use.
 
-mod backup;
 mod behind;
 mod beneath;
 mod dir;
@@ -20,12 +19,9 @@ mod hint;
 mod memory;
 mod meter;
 mod open_files;
-mod place;
 mod sys;
 mod throttle;
 mod tiers;
-#[doc(hidden)]
-pub mod zoned;
 
 pub use beneath::{Beneath, ByLifetime, ZonesNow};
 pub use dir::DirStore;
@@ -33,10 +29,7 @@ pub use error::{Result, StoreError};
 pub use hint::{Cause, Hint, Lifetime, Reason, Temperature};
 pub use memory::MemoryStore;
 pub use meter::MeterSnapshot;
-pub use place::{Place, ZonedPlace};
 
-#[doc(hidden)]
-pub use backup::{Backup, Copied, Lost};
 #[doc(hidden)]
 pub use behind::behind;
 #[doc(hidden)]

@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use parking_lot::{Mutex, MutexGuard};
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Cause, FileId, Hint, Store};
 use sinter_storage::zoned::{Emulator, Geometry, ReclaimUnit, Streams, ZoneState, ZonedDevice, find};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -1,12 +1,12 @@
 //! Duties of every store, checked on the directory, the memory, zones and each of them below all wrappers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{
     BoundedStore, Cause, DirStore, FaultStore, FileId, Hint, Medium, MemoryStore, Meter, OpenFiles, Shared, Store, Temperature, Throttle,
     Tiers,
 };
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;

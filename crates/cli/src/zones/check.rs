@@ -5,8 +5,9 @@ use crate::check::{CUTS, Verified, as_json, cuts_as_json, describe, describe_cut
 use crate::ended::Ended;
 use crate::store::drive_error;
 use serde_json::json;
-use sinter_storage::store::zoned::ZonedStore;
-use sinter_storage::store::{FileId, FileKind, Store, StoreError, ZonedPlace};
+use sinter_storage::place::ZonedPlace;
+use sinter_storage::store::{FileId, FileKind, Store, StoreError};
+use sinter_storage::zoned_store::ZonedStore;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::ended::Ended;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use sinter_storage::store::ZonedPlace;
+use sinter_storage::place::ZonedPlace;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};

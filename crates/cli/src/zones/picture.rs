@@ -130,7 +130,7 @@ pub fn page(view: &View) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sinter_storage::store::zoned::{Condition, ZoneEntry};
+    use sinter_storage::zoned_store::{Condition, ZoneEntry};
 
     /// Heights of the rectangles of a colour in a cell.
     fn heights(zone: &Zone, fill: &str) -> usize {

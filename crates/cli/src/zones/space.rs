@@ -1,7 +1,7 @@
 //! The use of a drive's bytes, and reservations of free ones: parts that add up to the drive.
 
 use sinter_storage::store::Store;
-use sinter_storage::store::zoned::{Shares, ZonedStore};
+use sinter_storage::zoned_store::{Shares, ZonedStore};
 use sinterdb::internal::db::reserve::{Reserve, storable};
 
 /// The bytes of a drive by purpose.

@@ -4,8 +4,8 @@ use super::view::{Class, Sum, View, Zone, condition_name, human, lifetime_name};
 use crate::store::escape;
 use serde_json::{Map, Value, json};
 use sinter_storage::store::Beneath;
-use sinter_storage::store::zoned::{Extent, FileEntry};
 use sinter_storage::zoned::Geometry;
+use sinter_storage::zoned_store::{Extent, FileEntry};
 use std::fmt::Write as _;
 
 /// A zone with files, as a row of a table.

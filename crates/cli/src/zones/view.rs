@@ -2,9 +2,9 @@
 
 use super::space::Space;
 use crate::ended::Ended;
-use sinter_storage::store::zoned::{Condition, FileEntry, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
 use sinter_storage::store::{Beneath, Store};
 use sinter_storage::zoned::{Geometry, Streams};
+use sinter_storage::zoned_store::{Condition, FileEntry, VolumeId, ZoneEntry, ZoneMap, ZonedStore};
 use std::collections::BTreeMap;
 use std::path::Path;
 

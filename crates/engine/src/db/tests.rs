@@ -7,11 +7,11 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::compaction::job::Outcome;
 use crate::settings::{FamilySettings, Style};
-use sinter_storage::store::zoned::{self, ZonedStore};
 use sinter_storage::store::{
     self, Appender, Calls, EIO, ENOSPC, Fault, FaultStore, FileKind, Hint, MemoryStore, Operation, ReadAt, Store, StoreLock, Temperature,
 };
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{self, ZonedStore};
 use std::collections::BTreeSet;
 use std::sync::{OnceLock, Weak, mpsc};
 
@@ -548,8 +548,8 @@ fn how_long_a_table_lives_goes_by_the_base_level() {
     let geometry = Geometry { block: 4096, zones: 64, zone_size: 1 << 20, max_open: None, max_active: None, conventional: 0 };
     let lifetimes = |dynamic: bool| {
         let drive = Arc::new(Emulator::memory(geometry.clone(), 1 << 20).unwrap());
-        let options = zoned::Options { background: false, ..zoned::Options::default() };
-        let store = Arc::new(ZonedStore::format(drive, zoned::VolumeId([7; 16]), options).unwrap());
+        let options = zoned_store::Options { background: false, ..zoned_store::Options::default() };
+        let store = Arc::new(ZonedStore::format(drive, zoned_store::VolumeId([7; 16]), options).unwrap());
         let family = FamilySettings {
             write_buffer_size: 64 << 10,
             target_file_size_base: 64 << 10,

@@ -21,8 +21,9 @@ use crate::ledger::Ledger;
 use crate::manifest::{self, KnownTier, Loaded, State, TableInfo};
 use crate::settings::{DbSettings, TierPaths};
 use crate::tiering::identity::{TIER_BYTES, TierIdentity};
+use sinter_storage::place::Place;
 use sinter_storage::store::{
-    BoundedStore, Cause, FileId, FileKind, Meter, OpenFiles, Place, Relation, Store, StoreError, StoreLock, Temperature, relation,
+    BoundedStore, Cause, FileId, FileKind, Meter, OpenFiles, Relation, Store, StoreError, StoreLock, Temperature, relation,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;

@@ -1,7 +1,8 @@
 //! Tiers in settings: which directory has which temperature, and how old data of a family may be for a temperature.
 
 use super::size::{format_seconds, parse_seconds, shorten};
-use sinter_storage::store::{Place, Temperature};
+use sinter_storage::place::Place;
+use sinter_storage::store::Temperature;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

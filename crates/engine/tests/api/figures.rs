@@ -1,9 +1,9 @@
 //! Figures: ledger, tickers, properties, stalls.
 
 use super::*;
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, Medium, Operation, Throttle};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use sinterdb::clock::SystemClock;
 use std::time::Duration;
 

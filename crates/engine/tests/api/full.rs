@@ -1,9 +1,9 @@
 //! A medium filled up by writes: deletions still find space, and compactions give it back.
 
 use crate::{builder, memory, small};
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Cause, FaultStore, FileId, Hint, Operation, Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use sinterdb::clock::{Clock, ManualClock, SystemClock};
 use sinterdb::operator::{CompactionFilter, Decision};
 use sinterdb::settings::{DbSettings, FamilySettings, Preclude, Style};

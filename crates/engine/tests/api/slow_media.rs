@@ -2,7 +2,8 @@
 
 use super::tiers::{HOUR, Place, aged, places};
 use super::*;
-use sinter_storage::store::{Temperature, ZonedPlace};
+use sinter_storage::place::ZonedPlace;
+use sinter_storage::store::Temperature;
 use sinter_storage::zoned::{Emulator, Geometry};
 use sinterdb::settings::{Preclude, Style};
 use std::path::PathBuf;

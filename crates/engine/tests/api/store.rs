@@ -1,9 +1,9 @@
 //! The store that a test runs on: a directory, or what `SINTER_TEST_STORE` says. Tests that damage files, cut the power or fill the
 //! medium ask for memory themselves.
 
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Appender, Beneath, DirStore, FileId, Hint, MemoryStore, ReadAt, Result, Shared, Store, StoreLock};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;

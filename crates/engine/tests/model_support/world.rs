@@ -3,9 +3,9 @@
 use super::operations::{HELD, Operation, SLOTS, Scope, Step, Write};
 use super::variants::{Place, Variant, changed};
 use super::{Text, operator, shown};
-use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{DirStore, MemoryStore, Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinterdb::clock::{Clock, ManualClock};
 use sinterdb::internal::compaction::check_shape;
 use sinterdb::{Builder, Db, DbIterator, Durability, Error, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};

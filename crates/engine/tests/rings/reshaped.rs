@@ -7,9 +7,9 @@
 
 use crate::random::Random;
 use crate::runner::settings;
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Cause, FileId, FileKind, Hint, MemoryStore, Store};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use sinterdb::internal::wal::parse_log;
 use sinterdb::settings::FamilySettings;
 use sinterdb::{Builder, Db, Durability, Error, ReadOptions, WriteOptions};

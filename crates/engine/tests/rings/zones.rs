@@ -4,9 +4,9 @@
 
 use crate::runner::settings;
 use parking_lot::Mutex;
-use sinter_storage::store::zoned::{Options, VolumeId, ZonedStore};
 use sinter_storage::store::{Cause, CrashMode, Reason};
 use sinter_storage::zoned::{Call, Emulator, Geometry};
+use sinter_storage::zoned_store::{Options, VolumeId, ZonedStore};
 use sinterdb::settings::FamilySettings;
 use sinterdb::{Db, Durability, WriteOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
 use super::*;
-use sinter_storage::store::zoned::{Allocation, Reset};
+use sinter_storage::zoned_store::{Allocation, Reset};
 
 /// The original's geometry made 256 times smaller: 256 zones of 512 KiB, each two tables; fan-out 2.
 fn small(zones: u32, law: Law) -> Churn {

@@ -3,9 +3,9 @@
 use super::{Engine, Opened};
 use crate::run::{EngineSpec, InPlace, MediumModel, Source, TierSpec, ZONE_BLOCK, ZonesSpec, without_lines};
 use crate::system::{OperationClock, Outcome, SinterOpener, SinterSystem};
-use sinter_storage::store::zoned::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{Medium, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
+use sinter_storage::zoned_store::{Allocation, Collection, Options, Reset, VolumeId, ZonedStore};
 use sinterdb::Db;
 use sinterdb::settings::{DbSettings, TierPaths};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use super::spec::{
     Calls, Distribution, EngineSpec, MediumModel, Mix, Pace, PhaseKind, RunSpec, SPEC_VERSION, TierSpec, ValueSize, Workload, ZonesSpec,
 };
 use super::template::Template;
-use sinter_storage::store::zoned::{Allocation, Collection, Reset};
+use sinter_storage::zoned_store::{Allocation, Collection, Reset};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 

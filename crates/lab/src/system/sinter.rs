@@ -1,8 +1,9 @@
 //! SinterDB as a system.
 
 use super::{Counters, FLUSHES, Figures, INDEX_BYTES, LevelFigures, OperationClock, Outcome, Scan, Session, System};
-use sinter_storage::store::zoned::ZonedStore;
-use sinter_storage::store::{Cause, Medium, Place, Store, Temperature, Throttle, ZonedPlace};
+use sinter_storage::place::{Place, ZonedPlace};
+use sinter_storage::store::{Cause, Medium, Store, Temperature, Throttle};
+use sinter_storage::zoned_store::ZonedStore;
 use sinterdb::internal::db::find_tiers;
 use sinterdb::internal::manifest;
 use sinterdb::settings::{Codecs, DbSettings, FamilySettings};

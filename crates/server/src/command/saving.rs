@@ -6,7 +6,7 @@ use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX, St
 use crate::append::{Growth, Place as Logs};
 use crate::keyspace::Keyspace;
 use crate::persist::{Contents, save_file};
-use sinter_storage::store::Place;
+use sinter_storage::place::Place;
 use sinterdb::WriteOptions;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

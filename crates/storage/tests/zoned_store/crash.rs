@@ -5,9 +5,9 @@
 
 use super::support::*;
 use parking_lot::Mutex;
-use sinter_storage::store::zoned::{Allocation, Options, Reset, ZonedStore};
 use sinter_storage::store::{Appender, Cause, CrashMode, FileId, FileKind, Hint, Store};
 use sinter_storage::zoned::{Call, Emulator};
+use sinter_storage::zoned_store::{Allocation, Options, Reset, ZonedStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

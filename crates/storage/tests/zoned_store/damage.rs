@@ -1,9 +1,9 @@
 //! Bits that rot: nothing wrong is ever shown for what was durable.
 
 use super::support::*;
-use sinter_storage::store::zoned::{Allocation, Reset, ZonedStore};
 use sinter_storage::store::{FileId, Store, StoreLock};
 use sinter_storage::zoned::{Emulator, Geometry, Result, Zone, ZoneError, ZoneState, ZonedDevice};
+use sinter_storage::zoned_store::{Allocation, Reset, ZonedStore};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Files: their cost, their survival of a reopening, and their fate when the drive fails.
 
 use super::support::*;
-use sinter_storage::store::zoned::{Allocation, Condition, Reset, ZonedStore};
 use sinter_storage::store::{FileId, Store, StoreError};
 use sinter_storage::zoned::{Call, Geometry, ZoneErrorKind, ZoneFault, ZoneState};
+use sinter_storage::zoned_store::{Allocation, Condition, Reset, ZonedStore};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

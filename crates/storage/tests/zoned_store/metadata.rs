@@ -2,9 +2,9 @@
 
 use super::support::*;
 use parking_lot::Mutex;
-use sinter_storage::store::zoned::ZonedStore;
 use sinter_storage::store::{FileId, Hint, Store};
 use sinter_storage::zoned::{Call, Emulator, Geometry, ZoneFault, ZoneState, ZonedDevice};
+use sinter_storage::zoned_store::ZonedStore;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

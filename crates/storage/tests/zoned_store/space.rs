@@ -1,9 +1,9 @@
 //! Full volumes, resets and the collector: space comes back, figures are those of the drive, and nobody waits for ever.
 
 use super::support::*;
-use sinter_storage::store::zoned::{Allocation, Collection, Condition, Options, Reset, ZonedStore};
 use sinter_storage::store::{Cause, FileId, FileKind, Hint, Meter, Store, StoreError};
 use sinter_storage::zoned::{Call, Emulator, Geometry, ZoneErrorKind, ZoneFault, ZoneState};
+use sinter_storage::zoned_store::{Allocation, Collection, Condition, Options, Reset, ZonedStore};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Small drives and what tests do with files.
 
-use sinter_storage::store::zoned::{Allocation, Options, Reset, VolumeId, ZonedStore};
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store};
 use sinter_storage::zoned::{Emulator, Geometry, ZonedDevice};
+use sinter_storage::zoned_store::{Allocation, Options, Reset, VolumeId, ZonedStore};
 use std::sync::Arc;
 
 /// A drive so small that a few kilobytes fill a zone.

@@ -2,9 +2,9 @@
 //! pattern of births and deaths.
 
 use super::support::*;
-use sinter_storage::store::zoned::{Allocation, Figures, Options, Reset, ZoneMap, ZonedStore};
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, StoreError};
 use sinter_storage::zoned::Geometry;
+use sinter_storage::zoned_store::{Allocation, Figures, Options, Reset, ZoneMap, ZonedStore};
 use std::collections::BTreeSet;
 
 /// Bytes that stand for an entry.

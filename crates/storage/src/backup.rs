@@ -9,8 +9,8 @@
 //! The list says that the files are good. This module knows no format of the engine, so a backup is made in two steps: [`Copied::make`]
 //! copies as far as bytes can be read, the caller verifies the copy, and [`Copied::finish`] writes the list.
 
-use super::zoned::{FileEntry, VolumeId, ZonedStore};
-use super::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, StoreError};
+use crate::store::{Cause, DirStore, FileId, FileKind, Hint, Lifetime, Result, Store, StoreError};
+use crate::zoned_store::{FileEntry, VolumeId, ZonedStore};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -2,8 +2,9 @@
 //! `docs/engine/format.md` the bytes.
 //!
 //! In the order in which it is best read: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log),
-//! `volume` (what is shared, and the order in which things become durable), `file` and `appender` (reading and writing), `place` (how a
-//! zone is found; `allocate` and `reset` are the policies), `collect`, `recover`, `check`, `entries`.
+//! `file` and `slot` (the bytes of a file, and those of a zone), `volume` (what is shared, and the order in which things become durable),
+//! `reader` and `appender` (reading and writing), `place` (how a zone is found; `allocate` and `reset` are the policies), `collect` (with
+//! the policy `victim`), `recover`, `check`, `entries`, `usage`.
 
 mod allocate;
 mod appender;
@@ -17,31 +18,35 @@ mod format;
 mod journal;
 mod lives;
 mod place;
+mod reader;
 mod recover;
 mod reset;
+mod slot;
+mod usage;
+mod victim;
 mod volume;
 
 pub use allocate::{Allocation, Choice, Room, Want, ZoneView};
 pub use check::{ZoneEntry, ZoneMap};
-pub use collect::{Collection, Victim};
 pub use entries::{Extent, FileEntry};
 pub use figures::{Figures, Shares, Written};
 pub use format::{About, KeyRange, VolumeId};
 pub use journal::JournalFigures;
 pub use reset::{Dead, Reset, Space};
-pub use volume::Condition;
+pub use slot::Condition;
+pub use victim::{Collection, Victim};
 
-use super::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
+use crate::store::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
 use crate::zoned::{Geometry, Streams, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
-use file::{Cell, Content, Reader};
+use file::Content;
 use format::KEY_PREFIX;
-use std::fmt;
-use std::io;
+use reader::Reader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
-use volume::Volume;
+use std::{fmt, io};
+use volume::{Cell, Volume};
 
 /// Options of an opened volume. The drive does not keep them: they may differ each time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -383,7 +388,7 @@ impl Store for ZonedStore {
     /// Dead bytes count as free where the collector gets at them.
     fn free_bytes(&self) -> Result<Option<u64>> {
         let state = self.volume.state.lock();
-        let usable = |slot: &&volume::Slot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);
+        let usable = |slot: &&slot::Slot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);
         let (mut free, mut largest) = (0u64, 0u64);
         for slot in state.zones.iter().filter(usable) {
             free += slot.free();
@@ -403,7 +408,7 @@ impl Store for ZonedStore {
     }
 
     fn pinned_bytes(&self) -> u64 {
-        self.volume.state.lock().zones.iter().map(volume::Slot::pinned).sum()
+        self.volume.state.lock().zones.iter().map(slot::Slot::pinned).sum()
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {

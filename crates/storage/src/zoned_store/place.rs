@@ -10,11 +10,11 @@
 
 use super::allocate::{Choice, Room, Want, ZoneView};
 use super::figures::Written;
-use super::file::Cell;
 use super::format::{Edit, ZoneNote};
 use super::of_number;
 use super::reset::{Dead, Space};
-use super::volume::{Condition, Slot, State, Volume};
+use super::slot::{Condition, Slot};
+use super::volume::{Cell, State, Volume};
 use crate::store::{ByLifetime, Cause, Result, StoreError};
 use crate::zoned::ZoneState;
 use parking_lot::MutexGuard;

@@ -16,138 +16,57 @@
 //! * The collector flushes its copies before the edit that points to them, and that edit before the space of the originals counts as dead.
 
 use super::catalog::Catalog;
-use super::collect::WORTH;
 use super::figures::Figures;
-use super::file::Cell;
+use super::file::Content;
 use super::format::{About, Edit, Place, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
-use super::{Options, failed, of_number};
-use crate::store::{ByLifetime, FileId, FileKind, Result, StoreError};
+use super::slot::Slot;
+use super::{Options, failed};
+use crate::store::{FileId, Result, StoreError};
 use crate::zoned::ZonedDevice;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-/// Condition of a zone: the operations that it allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
-    /// Nothing is written.
-    Empty,
-    /// Partly written: holds one of the drive's active places.
-    Open,
-    /// Written to its capacity, or finished.
-    Full,
-    /// A write into it failed, and the drive did not finish it either: read, and reset once it is dead.
-    Ended,
-    /// The drive does not take writes or resets.
-    ReadOnly,
-    /// The drive lost it.
-    Offline,
-    /// Holds metadata, or is written at random: not for files.
-    Reserved,
+/// A file, reachable by its name, its readers and its appender alike. The last of them gives back its space, if it is deleted.
+pub(super) struct Cell {
+    pub(super) id: FileId,
+    pub(super) about: About,
+    pub(super) content: RwLock<Content>,
+    /// The file's creation has gone to the log.
+    pub(super) announced: Arc<AtomicBool>,
+    /// The file's deletion is durable.
+    doomed: AtomicBool,
+    volume: Weak<Volume>,
 }
 
-/// A zone in use.
-#[derive(Debug, Clone)]
-pub(super) struct Slot {
-    pub(super) condition: Condition,
-    pub(super) capacity: u64,
-    /// Bytes to the write pointer; before a finish, if it was finished.
-    pub(super) written: u64,
-    /// Bytes of each file that lie here, padding among them.
-    pub(super) tenants: BTreeMap<FileId, u64>,
-    /// Sum of the bytes of `tenants`.
-    pub(super) valid: u64,
-    /// Bytes written since the last reset, by the lifetime of their files; bytes that were dead when the volume was opened are not
-    /// known.
-    pub(super) filled: ByLifetime,
-    /// A log was written into the zone since its last reset.
-    pub(super) logged: bool,
-    /// Files that are being written into it.
-    pub(super) writers: u32,
-    /// Files among the writers that the collector moves here. Meanwhile nobody else may begin to write: a zone of the reserve that others
-    /// fill would not be given back.
-    pub(super) movers: u32,
-    /// The zone is being reset, finished or emptied.
-    pub(super) busy: bool,
-    /// Tables come beside logs here, which the metadata has to say durably first.
-    pub(super) mixing: bool,
-    /// The zone could not be emptied: something in it cannot be read, or the drive did not reset it. Once everything in it is dead, resets
-    /// of due zones try again; writers that need space do not.
-    pub(super) stuck: bool,
-    /// The clock at the last write.
-    pub(super) touched: u64,
-    /// Clock when the files in the zone die, on average over their bytes.
-    pub(super) death: f64,
-    /// Life of the files in the zone, on average over their bytes.
-    pub(super) life: f64,
+impl Cell {
+    pub(super) fn new(id: FileId, about: About, content: Content, announced: bool, volume: &Arc<Volume>) -> Arc<Self> {
+        Arc::new(Cell {
+            id,
+            about,
+            content: RwLock::new(content),
+            announced: Arc::new(AtomicBool::new(announced)),
+            doomed: AtomicBool::new(false),
+            volume: Arc::downgrade(volume),
+        })
+    }
+
+    pub(super) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
 }
 
-impl Slot {
-    pub(super) fn is_dead(&self) -> bool {
-        let holds = matches!(self.condition, Condition::Open | Condition::Full | Condition::Ended);
-        holds && self.valid == 0 && self.writers == 0 && !self.busy
-    }
-
-    pub(super) fn room(&self) -> u64 {
-        if self.condition == Condition::Open || self.condition == Condition::Empty { self.capacity - self.written } else { 0 }
-    }
-
-    /// Bytes that are not free because a log or a manifest lies here, without those of tables.
-    pub(super) fn pinned(&self) -> u64 {
-        // Manifests are the first kind of file there is, and logs the next.
-        match self.tenants.keys().next().map(|id| id.kind) {
-            Some(FileKind::Manifest | FileKind::Log) => self.capacity.saturating_sub(self.free()).saturating_sub(self.tables()),
-            _ => 0,
+impl Drop for Cell {
+    fn drop(&mut self) {
+        if *self.doomed.get_mut()
+            && let Some(volume) = self.volume.upgrade()
+        {
+            volume.release(self.id, self.content.get_mut().zones());
         }
-    }
-
-    /// Bytes of tables that lie here.
-    pub(super) fn tables(&self) -> u64 {
-        self.tenants.iter().filter(|(id, _)| !Cell::framed(**id)).map(|(_, bytes)| bytes).sum()
-    }
-
-    /// Bytes that files can get: unwritten ones, and dead ones if the collector can empty the zone and finds it worth the cost. A zone with
-    /// a manifest takes no other file.
-    pub(super) fn free(&self) -> u64 {
-        let dead = self.capacity.saturating_sub(self.room()).saturating_sub(self.valid);
-        // Manifests are the first kind of file there is, and logs the next.
-        match self.tenants.keys().next().map(|id| id.kind) {
-            Some(FileKind::Manifest) => 0,
-            Some(FileKind::Log) => self.room(),
-            _ if self.stuck || dead < self.capacity / WORTH => self.room(),
-            _ => self.room() + dead,
-        }
-    }
-
-    /// Adds `bytes` of a file that were written here, or found here.
-    pub(super) fn add(&mut self, file: FileId, bytes: u64, about: &About) {
-        self.filled.add(of_number(about.lifetime), bytes);
-        self.logged |= file.kind == FileKind::Log;
-        *self.tenants.entry(file).or_default() += bytes;
-        self.valid += bytes;
-        if self.valid > 0 {
-            let share = bytes as f64 / self.valid as f64;
-            self.death += (about.death as f64 - self.death) * share;
-            self.life += (about.death.saturating_sub(about.born) as f64 - self.life) * share;
-        }
-    }
-
-    /// Sets the bytes of the file here.
-    pub(super) fn set(&mut self, file: FileId, bytes: u64) {
-        self.remove(file);
-        if bytes > 0 {
-            self.tenants.insert(file, bytes);
-            self.valid += bytes;
-        }
-    }
-
-    /// The file does not lie here any more.
-    pub(super) fn remove(&mut self, file: FileId) {
-        self.valid -= self.tenants.remove(&file).unwrap_or(0);
     }
 }
 
@@ -472,8 +391,8 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::zoned::recover;
     use crate::zoned::{Emulator, Geometry};
+    use crate::zoned_store::recover;
     use std::time::Duration;
 
     /// A flush fails while a writer is about to wait for room: it asked whether the volume is alive and does not wait yet. It was not

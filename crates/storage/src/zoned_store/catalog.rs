@@ -152,7 +152,7 @@ fn facts(geometry: &Geometry, region_zones: u32) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::zoned::format::{OPEN, Range};
+    use crate::zoned_store::format::{OPEN, Range};
 
     fn geometry() -> Geometry {
         Geometry { block: 512, zones: 9, zone_size: 1 << 16, max_open: None, max_active: None, conventional: 0 }

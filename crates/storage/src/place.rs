@@ -1,8 +1,8 @@
 //! Locations of databases as people write them: the path of a directory, or `zoned:` and the path of a drive, with options of its volume.
 
-use super::zoned::{Allocation, Collection, Fit, Options, Reset, VolumeId, ZonedStore};
-use super::{DirStore, FileId, Result, Store, StoreError};
+use crate::store::{DirStore, FileId, Result, Store, StoreError};
 use crate::zoned::{Latency, find};
+use crate::zoned_store::{Allocation, Collection, Fit, Options, Reset, VolumeId, ZonedStore};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

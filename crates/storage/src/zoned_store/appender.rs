@@ -9,9 +9,9 @@
 use super::Session;
 use super::allocate::Want;
 use super::figures::Written;
-use super::file::Cell;
+use super::file::is_framed;
 use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt};
-use super::volume::Volume;
+use super::volume::{Cell, Volume};
 use crate::store::{Appender, Cause, HELD_BACK, Result, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ struct Placed {
 impl ZonedAppender {
     pub(super) fn new(session: Arc<Session>, cell: Arc<Cell>, cause: Cause) -> Self {
         let volume = Arc::clone(&session.volume);
-        let framed = Cell::framed(cell.id);
+        let framed = is_framed(cell.id);
         let (ranges, buffer) = (Vec::new(), Vec::new());
         let (zone, failed, synced, moved) = (None, false, 0, true);
         ZonedAppender { volume, cell, cause, zone, framed, failed, synced, ranges, moved, buffer, _session: session }

@@ -1,8 +1,8 @@
 //! The files of a volume as plain data, with their extents.
 
-use super::file::{Cell, HOLE};
+use super::file::HOLE;
 use super::format::About;
-use super::volume::Volume;
+use super::volume::{Cell, Volume};
 use crate::store::FileId;
 use std::sync::Arc;
 

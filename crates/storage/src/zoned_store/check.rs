@@ -1,10 +1,11 @@
 //! The state of a volume as plain data, and a check that all of it fits together.
 
 use super::failed;
-use super::file::{Cell, HOLE};
+use super::file::{HOLE, is_framed};
 use super::journal::Journal;
 use super::recover::Finder;
-use super::volume::{Condition, Volume};
+use super::slot::Condition;
+use super::volume::{Cell, Volume};
 use crate::store::{FileId, Result};
 use crate::zoned::ZoneState;
 use std::collections::BTreeMap;
@@ -77,7 +78,7 @@ impl Volume {
         let geometry = self.device.geometry();
         let found = self.device.report(0, geometry.zones).map_err(|e| failed("report", e))?;
         let state = self.state.lock();
-        let entry = |((zone, slot), reported): ((u32, &super::volume::Slot), &crate::zoned::Zone)| {
+        let entry = |((zone, slot), reported): ((u32, &super::slot::Slot), &crate::zoned::Zone)| {
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
             ZoneEntry {
                 zone,
@@ -175,7 +176,7 @@ impl Volume {
             if at + len > written {
                 complaints.push(format!("{id} lies at byte {at} of zone {zone}, which is written up to {written}"));
             }
-            if !Cell::framed(id) {
+            if !is_framed(id) {
                 *counted.entry((zone, id)).or_default() += len.next_multiple_of(self.block);
             }
         }
@@ -184,7 +185,7 @@ impl Volume {
             if sum != slot.valid {
                 complaints.push(format!("zone {zone} counts {} living bytes, its files {sum}", slot.valid));
             }
-            for (&id, &bytes) in slot.tenants.iter().filter(|(id, _)| !Cell::framed(**id) && state.names.contains_key(*id)) {
+            for (&id, &bytes) in slot.tenants.iter().filter(|(id, _)| !is_framed(**id) && state.names.contains_key(*id)) {
                 let there = counted.remove(&(zone, id)).unwrap_or(0);
                 if there != bytes {
                     complaints.push(format!("zone {zone} counts {bytes} bytes of {id}, there are {there}"));
@@ -215,7 +216,7 @@ impl Volume {
     fn check_logs(&self, complaints: &mut Vec<String>) -> Result<()> {
         let (catalog, slots, cells) = {
             let state = self.state.lock();
-            let sealed: Vec<Arc<Cell>> = state.names.values().filter(|cell| Cell::framed(cell.id)).cloned().collect();
+            let sealed: Vec<Arc<Cell>> = state.names.values().filter(|cell| is_framed(cell.id)).cloned().collect();
             (state.catalog.clone(), state.zones.clone(), sealed)
         };
         let finder = Finder { device: &*self.device, volume: self.id, catalog: &catalog, slots: &slots };

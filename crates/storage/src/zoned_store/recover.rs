@@ -7,11 +7,12 @@
 
 use super::appender::LOG_HELD_BACK;
 use super::catalog::{Catalog, Record, size_of};
-use super::file::{Cell, Content, HOLE};
+use super::file::{Content, HOLE, is_framed};
 use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId, ZoneNote};
 use super::journal::{Journal, Layout};
 use super::place::METADATA_PLACES;
-use super::volume::{Condition, Slot, State, Volume};
+use super::slot::{Condition, Slot};
+use super::volume::{Cell, State, Volume};
 use super::{Fit, Options, corrupt, failed};
 use crate::store::{ByLifetime, FileId, FileKind, Result, StoreError};
 use crate::zoned::{Geometry, ZoneState, ZonedDevice};
@@ -119,13 +120,13 @@ pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(
     for &(id, length) in files {
         metadata += size_of(1 + usize::try_from(length.div_ceil(zone)).unwrap_or(usize::MAX / 64));
         let sum = match id.kind {
-            _ if !Cell::framed(id) => &mut tables,
+            _ if !is_framed(id) => &mut tables,
             FileKind::Manifest => &mut manifests,
             _ => &mut logs,
         };
         // A frame that holds all it can is whole blocks; the last one in a zone is not.
         let (full, ends) = (length / LOG_HELD_BACK as u64, 1 + length / zone);
-        let heads = if Cell::framed(id) { (full + ends).saturating_mul(HEAD as u64).saturating_add(ends.saturating_mul(block)) } else { 0 };
+        let heads = if is_framed(id) { (full + ends).saturating_mul(HEAD as u64).saturating_add(ends.saturating_mul(block)) } else { 0 };
         *sum = sum.saturating_add(length.saturating_add(heads).checked_next_multiple_of(block).unwrap_or(u64::MAX));
     }
     // As when they are created.
@@ -198,7 +199,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
     let finder = Finder { device: &**device, volume: found.volume, catalog: &found.catalog, slots: &slots };
     let mut files = Vec::new();
     for (&id, record) in &found.catalog.files {
-        files.push((id, record.about.clone(), if Cell::framed(id) { finder.log(id, record)? } else { finder.table(id, record)? }));
+        files.push((id, record.about.clone(), if is_framed(id) { finder.log(id, record)? } else { finder.table(id, record)? }));
     }
     if !found.torn {
         // One region is enough until it is full, and then the drive is asked again.
@@ -446,9 +447,9 @@ impl Window<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::zoned::format::About;
     use crate::store::{Cause, Hint, Store};
     use crate::zoned::Emulator;
+    use crate::zoned_store::format::About;
 
     /// Regions of the metadata were smaller on drives of many small zones, and the other one lay elsewhere.
     #[test]
@@ -482,7 +483,7 @@ mod tests {
     fn a_log_that_was_to_go_on_in_the_same_zone_is_read() {
         let geometry = Geometry { block: 512, zones: 24, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
         let device: Arc<dyn ZonedDevice> = Arc::new(Emulator::memory(geometry, 64 << 10).unwrap());
-        let store = crate::store::zoned::ZonedStore::format(Arc::clone(&device), VolumeId([7; 16]), Options::default()).unwrap();
+        let store = crate::zoned_store::ZonedStore::format(Arc::clone(&device), VolumeId([7; 16]), Options::default()).unwrap();
         let id = FileId::log(1);
         let mut log = store.create(id, &Hint::new(Cause::Wal)).unwrap();
         store.sync_names().unwrap();
