@@ -4,7 +4,7 @@
 //! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
 //! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
 //! written and read in steps), `libraries` (code of functions), `collection`, `inline` and `body` (small collections, which lie in their
-//! key's entry), `delta` (changes of entries), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and
+//! key's entry), `delta` (changes of entries), `due` and `passed` (deadlines that have passed), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and
 //! `ranks` (positions of elements in their order), `watch`, `waits` and `changes` (clients that want to know of a change), `trace` (changes
 //! for a second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `sizes` (bytes of keys and
 //! values), `eviction` (removal of keys beyond a limit of bytes), `image` (whole keyspaces and whole values), `successor` (replacement of
@@ -26,6 +26,7 @@ mod collection;
 mod committer;
 mod counting;
 mod delta;
+mod due;
 mod entry;
 mod entry_id;
 mod error;
@@ -43,6 +44,7 @@ mod lists;
 mod long;
 mod members;
 mod own_deadlines;
+mod passed;
 mod pieces;
 mod ranks;
 mod scans;
@@ -63,21 +65,20 @@ mod written;
 pub use budget::{MEMORY_MAX, MEMORY_MIN, Memory, engine_settings};
 pub use changes::{Change, Noted, Stale};
 pub use collection::{Collection, Edit, Limit, Thresholds};
-pub use entry::{FieldDeadlines, Form, Head, Kind, LONGEST_STRING, StreamHead};
+pub use entry::{FieldDeadlines, Form, Head, Kind, LONG, LONGEST_STRING, Side, StreamHead};
 pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use eviction::{Policy, Rank};
-use fields::Due;
 pub use fields::{FIELD_DEADLINE_MAX, VisitField};
 pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
 pub use hot::{Counting, HotCounts};
-pub use image::{Image, Passed};
+pub use image::Image;
 pub use inline::sort_integers;
 pub use keys::EXPECTED_MAX;
 pub use layout::{DATABASES, check_key, check_member};
-pub use lists::Side;
-pub use long::{LONG, StringReader, Upload};
+pub use long::{StringReader, Upload};
 pub use members::Member;
+pub use passed::Passed;
 pub use pieces::{StringEdit, VisitPart};
 pub use sorted::{LexBound, ScoreBound, decode_score};
 pub use stream_position::{StreamId, StreamPosition};
@@ -89,6 +90,7 @@ use backlog::BACKLOG;
 use budget::Bulk;
 use cleaner::Cleaner;
 use delta::Deltas;
+use due::Due;
 use eviction::Hand;
 use hot::Purpose;
 use layout::{Generation, Ids, Places, Room};

@@ -6,11 +6,10 @@
 
 use super::Keyspace;
 use super::changes::Change;
-use super::entry::{Form, Head, Kind};
+use super::entry::{Form, Head, Kind, Side};
 use super::error::Result;
 use super::inline::Inline;
 use super::layout::{self, score_order};
-use super::lists::Side;
 use super::turn::Direction;
 use crate::number::parse_integer;
 use std::ops::{ControlFlow, Deref, DerefMut};

@@ -27,6 +27,8 @@ const INTEGERS: u8 = 7;
 pub const LONGEST_STRING: u64 = 512 << 20;
 /// Longest string, bytes, that is stored: a field of 64 bits may begin at the last bit of [`LONGEST_STRING`].
 pub(super) const LONGEST_STORED: u64 = LONGEST_STRING + 8;
+/// Shortest string that is written in pieces and read in steps, bytes.
+pub const LONG: usize = 1 << 20;
 /// Index of a list's first item when the list is created: as many indexes before as behind it.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
 
@@ -39,6 +41,15 @@ const HAS_DEADLINES: u64 = 1;
 
 const UNREADABLE: Error = Error::Damaged("its entry cannot be read");
 const NEWER: Error = Error::Damaged("its entry has a flag that this program does not know");
+
+/// An end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The first item.
+    Left,
+    /// The last item.
+    Right,
+}
 
 /// Type of the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

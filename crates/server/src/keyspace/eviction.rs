@@ -10,9 +10,9 @@
 
 use super::Keyspace;
 use super::changes::Change;
+use super::due::cut;
 use super::entry::Head;
 use super::error::Result;
-use super::fields::cut;
 use super::hot::{Counting, Purpose, Use};
 use super::layout::{self, Room};
 use super::turn::Direction;

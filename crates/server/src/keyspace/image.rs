@@ -5,7 +5,6 @@
 
 use super::entry::{Head, Kind};
 use super::error::Result;
-use super::fields::Due;
 use super::layout::{self, Room};
 use super::turn::Direction;
 use super::{Cleaner, Edit, Keyspace};
@@ -15,18 +14,6 @@ use std::sync::Arc;
 /// Callback of a walk over keys, called for each with its name, head, and the value of a string that does not lie in pieces, or the
 /// elements of an inline collection ([`Collection::found`](super::Collection::found)).
 type VisitKey<'a> = dyn FnMut(&[u8], &Head, &[u8]) -> ControlFlow<()> + 'a;
-
-/// Treatment of keys and fields of hashes whose deadline has passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Passed {
-    /// Ended keys and fields do not exist, and whoever finds one removes it.
-    #[default]
-    Removed,
-    /// Ended keys and fields do not exist, and nobody removes them: a replica waits for its primary to do so.
-    Hidden,
-    /// Ended keys and fields exist until somebody removes them by name: commands are repeated that ran when the keys were alive.
-    Kept,
-}
 
 /// Read-only view of everything that a keyspace held at one moment.
 #[derive(Debug)]
@@ -73,28 +60,6 @@ impl Keyspace {
             }
         })?;
         damage
-    }
-
-    /// While this is on, keys stay whatever their deadline: commands are repeated that ran when the keys were alive.
-    pub fn keep_ended(&mut self, keeps: bool) {
-        self.keeps_ended = keeps;
-        self.due = Due::default();
-    }
-
-    /// Sets the treatment of keys and fields whose deadline has passed, for the commands that follow, unless
-    /// [`Keyspace::keep_ended`] is on.
-    pub fn treat_passed(&mut self, passed: Passed) {
-        self.passed = passed;
-    }
-
-    /// Treatment of keys and fields whose deadline has passed.
-    pub(super) fn passed(&self) -> Passed {
-        if self.keeps_ended { Passed::Kept } else { self.passed }
-    }
-
-    /// Whether a key with this deadline would be removed at once.
-    pub fn is_over(&self, deadline: u64) -> bool {
-        deadline <= self.now && self.passed() != Passed::Kept
     }
 
     /// Begins a new collection, which replaces the value of the key when the edit is finished.

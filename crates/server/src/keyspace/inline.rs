@@ -11,9 +11,8 @@
 
 use super::body::Body;
 use super::delta::{DELTAS_FROM, put_splice, replace};
-use super::entry::{Form, Head, Kind};
+use super::entry::{Form, Head, Kind, Side};
 use super::error::{Error, Result};
-use super::lists::Side;
 use super::turn::Visit;
 use sinterdb::internal::coding::{Decoder, put_bytes, put_varint, varint_len};
 use std::cmp::Ordering;

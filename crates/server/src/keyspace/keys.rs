@@ -3,11 +3,10 @@
 use super::changes::Change;
 use super::cleaner;
 use super::delta;
-use super::entry::{Head, Kind, LONGEST_STRING};
+use super::entry::{Head, Kind, LONG, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::hot::{Part, Purpose};
 use super::layout::{self, Bounds, DATABASES, Room};
-use super::long::LONG;
 use super::turn::Direction;
 use super::{CHUNK, Keyspace, Passed};
 use std::ops::ControlFlow;

@@ -4,21 +4,12 @@
 //! gives access to any position at the same cost; a change in the middle moves the items of the shorter side by one.
 
 use super::collection::Collection;
-use super::entry::Head;
+use super::entry::{Head, Side};
 use super::error::{Error, Result};
 use super::layout::{self, Room};
 use super::turn::{Direction, Visit};
 use super::{CHUNK, Edit, Keyspace, RANGE_FROM};
 use std::ops::ControlFlow;
-
-/// An end of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The first item.
-    Left,
-    /// The last item.
-    Right,
-}
 
 impl Head {
     /// The index of a position.

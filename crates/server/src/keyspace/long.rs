@@ -8,15 +8,13 @@
 //! A [`StringReader`] reads a string as it was at one moment from a snapshot, a part at a time, whatever becomes of its key.
 
 use super::Keyspace;
-use super::entry::{Head, Kind, LONGEST_STRING};
+use super::entry::{Head, Kind, LONG, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::layout::{self, PIECE, Room};
 use super::pieces::{put_piece, walk_pieces};
 use super::turn::Turn;
 use std::ops::ControlFlow;
 
-/// Shortest string that is written in pieces and read in steps, bytes.
-pub const LONG: usize = 1 << 20;
 /// Shortest string whose pieces are deleted by a range tombstone, bytes: the engine drops tables that the tombstone covers as a whole, so
 /// their space and their indexes in the cache do not wait for a compaction. Tests have both sorts.
 pub(super) const HUGE: u64 = if cfg!(test) { 50_000 } else { 16 << 20 };

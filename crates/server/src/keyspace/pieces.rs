@@ -7,10 +7,9 @@
 
 use super::Keyspace;
 use super::changes::Change;
-use super::entry::{Head, Kind, LONGEST_STORED};
+use super::entry::{Head, Kind, LONG, LONGEST_STORED};
 use super::error::{Error, Result};
 use super::layout::{self, PIECE, Room};
-use super::long::LONG;
 use super::turn::{Direction, Turn};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -8,9 +8,9 @@
 //!
 //! Memory for this does not grow with the number of keys, and it works alike on directories and zones. The medium needs space for both.
 
+use super::due::Due;
 use super::error::{Error, Result};
 use super::eviction::Hand;
-use super::fields::Due;
 use super::layout::{self, Ids, Places, Room};
 use super::{Counters, Keyspace, StreamPosition};
 use sinter_storage::store::Store;
