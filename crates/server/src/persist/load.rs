@@ -1,32 +1,13 @@
 //! Loading of values in Redis's format into keys.
 
+use super::error::LoadError;
 use super::streams::{self, Loading};
 use crate::keyspace::{self, Edit, Keyspace, Kind, Side};
-use crate::rdb::{self, Element, STRING_MAX};
+use crate::rdb::{Element, STRING_MAX};
 use sinterdb::WriteOptions;
 
 /// Bytes of writes at which a part of a collection is committed. Tests have collections of many parts.
 const PIECE: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
-
-/// Why a value could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The bytes of the value.
-    #[error(transparent)]
-    Format(#[from] rdb::Error),
-    /// A member of a set, a hash or a sorted set, or a part of a stream, occurs twice.
-    #[error("the same member comes twice")]
-    Twice,
-    /// Pending entries of a group of a stream are not those of its consumers.
-    #[error("a pending entry of a group that is not that of one consumer")]
-    Unowned,
-    /// A value that is loaded as a whole would take too much memory.
-    #[error("the value would take more than 512 MiB")]
-    TooLarge,
-    /// The keyspace failed.
-    #[error(transparent)]
-    Keyspace(#[from] keyspace::Error),
-}
 
 /// The way in which a value gets into the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +19,13 @@ pub enum Pieces {
 }
 
 /// Callback of the reader of a value, called for each of its elements.
-pub type Visit<'a> = dyn FnMut(Element<'_>) -> Result<(), Error> + 'a;
+pub type Visit<'a> = dyn FnMut(Element<'_>) -> Result<(), LoadError> + 'a;
 
 /// Refuses an element that could not be loaded, before anything is written.
 ///
 /// # Errors
 /// A member that is too long.
-pub fn check(element: &Element) -> Result<(), Error> {
+pub fn check(element: &Element) -> Result<(), LoadError> {
     match element {
         Element::Stream(element) => streams::check(element),
         Element::Member(name) | Element::Scored(name, _) | Element::Field(name, ..) => Ok(keyspace::check_member(name)?),
@@ -61,8 +42,8 @@ pub fn load(
     place: (usize, &[u8]),
     deadline: Option<u64>,
     pieces: Pieces,
-    read: impl FnOnce(&mut Visit) -> Result<(), Error>,
-) -> Result<bool, Error> {
+    read: impl FnOnce(&mut Visit) -> Result<(), LoadError>,
+) -> Result<bool, LoadError> {
     let before = keyspace.uncommitted();
     let mut target = Target { keyspace, place, deadline, pieces, before, text: None, edit: None, stream: Loading::default() };
     let result = read(&mut |element| target.put(element));
@@ -84,7 +65,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn put(&mut self, element: Element<'_>) -> Result<(), Error> {
+    fn put(&mut self, element: Element<'_>) -> Result<(), LoadError> {
         let kind = match &element {
             Element::Text(text) => {
                 self.text = Some(text.to_vec());
@@ -109,12 +90,12 @@ impl Target<'_> {
             Element::Text(_) => true,
         };
         if !is_new {
-            return Err(Error::Twice);
+            return Err(LoadError::Twice);
         }
         let waiting = self.keyspace.uncommitted();
         match self.pieces {
             // A text that occurs once in the format may stand for many elements.
-            Pieces::Whole if waiting.saturating_sub(self.before) as u64 > STRING_MAX => return Err(Error::TooLarge),
+            Pieces::Whole if waiting.saturating_sub(self.before) as u64 > STRING_MAX => return Err(LoadError::TooLarge),
             Pieces::Many if waiting > PIECE => {
                 self.keyspace.keep(edit);
                 self.keyspace.commit(&WriteOptions::default())?;
@@ -124,7 +105,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    fn end(mut self, result: Result<(), Error>) -> Result<bool, Error> {
+    fn end(mut self, result: Result<(), LoadError>) -> Result<bool, LoadError> {
         let result = result.and_then(|()| self.stream.end(self.keyspace));
         match (&self.edit, result) {
             (Some(edit), Err(error)) => {

@@ -1,5 +1,7 @@
 //! Writing of keys in Redis's format: single values, and files.
 
+use super::error::SaveError;
+use super::steps::Steps;
 use super::streams;
 use crate::keyspace::{self, Collection, DATABASES, Head, Image, Keyspace, Kind, StreamPosition, StringReader};
 use crate::rdb::{END_OF_VALUE, Output, STRING_MAX, Version, crc64, kind, stream_kind};
@@ -12,17 +14,6 @@ use std::time::Duration;
 
 /// Bytes that are written to a file at once.
 const BUFFER: usize = 256 << 10;
-
-/// Why something could not be saved.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The output could not be written.
-    #[error(transparent)]
-    Output(#[from] io::Error),
-    /// The keyspace could not be read.
-    #[error(transparent)]
-    Keyspace(#[from] keyspace::Error),
-}
 
 /// Format of a file to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,37 +65,6 @@ pub struct Selection {
     pub leaves_out_functions: bool,
 }
 
-/// Carries an error out of a walk, and counts the steps of the walk.
-#[derive(Default)]
-pub(super) struct Steps {
-    count: u64,
-    failed: Option<io::Error>,
-}
-
-impl Steps {
-    pub fn step(&mut self, result: io::Result<()>) -> ControlFlow<()> {
-        match result {
-            Ok(()) => {
-                self.count += 1;
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                self.failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    /// Ends the walk: fails if an error was carried, or if the number of steps is not the promised one.
-    pub fn end(self, promised: u64) -> Result<(), Error> {
-        match self.failed {
-            Some(error) => Err(error.into()),
-            None if self.count != promised => Err(keyspace::Error::Damaged("its elements are not as many as its count says").into()),
-            None => Ok(()),
-        }
-    }
-}
-
 /// Type byte under which a value is written.
 fn kind_of(head: &Head, version: Version) -> u8 {
     match head.kind {
@@ -120,7 +80,7 @@ fn kind_of(head: &Head, version: Version) -> u8 {
 }
 
 /// Writes a value element by element; `body` is the part of the entry behind the head.
-fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<(), Error> {
+fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<(), SaveError> {
     match head.kind {
         Kind::String if head.is_in_pieces() => return write_pieces(out, keyspace, head),
         Kind::String => return Ok(out.string(body)?),
@@ -153,7 +113,7 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
 }
 
 /// Writes a string of which only a part at a time is in memory.
-fn write_pieces<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head) -> Result<(), Error> {
+fn write_pieces<W: Write>(out: &mut Output<W>, keyspace: &Keyspace, head: &Head) -> Result<(), SaveError> {
     out.length(head.count)?;
     let (mut written, mut failed) = (0, None);
     keyspace.walk_pieces(head, 0, head.count, &mut |_, part| {
@@ -195,7 +155,7 @@ impl Write for Bounded {
 ///
 /// # Errors
 /// The value would be longer than a string may be; errors of the keyspace.
-pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, SaveError> {
     let mut out = Output::new(Bounded::default());
     let version = match head.kind {
         Kind::Stream => Version::Ten,
@@ -220,7 +180,7 @@ pub struct LongDump {
 impl LongDump {
     /// # Errors
     /// The value would be longer than a string may be.
-    pub fn new(string: StringReader) -> Result<LongDump, Error> {
+    pub fn new(string: StringReader) -> Result<LongDump, SaveError> {
         let mut out = Output::new(Bounded::default());
         out.kind(kind::STRING)?;
         out.length(string.left())?;
@@ -259,7 +219,7 @@ impl LongDump {
 
 /// Writes all libraries of functions, and all keys whose deadline has not passed; returns the number of keys. Libraries need version 10 at
 /// least, deadlines of fields version 12.
-fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, Error> {
+fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -> Result<u64, SaveError> {
     let keyspace = image.keyspace();
     let Selection { leaves_out_keys, leaves_out_functions } = contents.selection;
     let libraries = if leaves_out_functions { Vec::new() } else { keyspace.libraries()? };
@@ -290,9 +250,9 @@ fn write_all<W: Write>(out: &mut Output<W>, image: &Image, contents: Contents) -
         out.database(db as u64, keyspace.size(db), keyspace.deadlines(db))?;
         let mut failed = None;
         keyspace.walk_keys(db, &mut |key, head, body| {
-            let written = out.key(kind_of(head, version), key, head.deadline).map_err(Error::from);
+            let written = out.key(kind_of(head, version), key, head.deadline).map_err(SaveError::from);
             let written = written.and_then(|()| write_value(out, version, keyspace, head, body));
-            match written.and_then(|()| pause.wait(out).map_err(Error::from)) {
+            match written.and_then(|()| pause.wait(out).map_err(SaveError::from)) {
                 Ok(()) => keys += 1,
                 Err(error) => failed = Some(error),
             }
@@ -337,7 +297,7 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Errors of the medium and of the keyspace; nothing is left behind then.
-pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
+pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents, stops: &AtomicBool) -> Result<u64, SaveError> {
     let temporary = directory.join(format!("temp-{name}"));
     let result = write_file(image, &temporary, contents, stops).and_then(|keys| {
         fs::rename(&temporary, directory.join(name))?;
@@ -355,14 +315,14 @@ pub fn save_file(image: &Image, directory: &Path, name: &str, contents: Contents
 ///
 /// # Errors
 /// Errors of `to` and of the keyspace.
-pub fn write_image(to: impl Write, image: &Image, contents: Contents) -> Result<u64, Error> {
+pub fn write_image(to: impl Write, image: &Image, contents: Contents) -> Result<u64, SaveError> {
     let mut out = Output::new(BufWriter::with_capacity(BUFFER, to));
     let keys = write_all(&mut out, image, contents)?;
     out.end()?.flush()?;
     Ok(keys)
 }
 
-fn write_file(image: &Image, path: &Path, contents: Contents, stops: &AtomicBool) -> Result<u64, Error> {
+fn write_file(image: &Image, path: &Path, contents: Contents, stops: &AtomicBool) -> Result<u64, SaveError> {
     let file = File::create(path)?;
     let keys = write_image(Interruptible { file: &file, stops }, image, contents)?;
     file.sync_all()?;

@@ -1,7 +1,7 @@
 //! Streams between keys and Redis's format.
 
-use super::load::Error as LoadError;
-use super::save::{Error as SaveError, Steps};
+use super::error::{LoadError, SaveError};
+use super::steps::Steps;
 use crate::keyspace::{self, Edit, EntryId, Group, Head, Keyspace, NewGroup, encode_fields, fields};
 use crate::rdb::{Node, Nodes, Output, StreamElement, StreamField, StreamId, StreamState, Version};
 use std::io::Write;
