@@ -3,15 +3,17 @@
 //! The keyspace has the position and the stored bytes ([`StreamPosition`]), [`crate::feed`] makes the bytes, and here are the latest ones
 //! in memory. A reader is an offset: it asks for the bytes behind it, and gets only bytes that the engine's log has.
 
+mod address;
 mod link;
 mod load;
 mod tail;
 mod upstream;
 mod wire;
 
+pub use address::Address;
 #[cfg(fuzzing)]
 pub use link::parse;
-pub use link::{Address, Ending, Established, Failure, Link, News, Plan, Target, successor};
+pub use link::{Ending, Established, Failure, Link, News, Plan, Target, successor};
 pub use load::{Silent, load};
 pub use tail::Tail;
 pub use upstream::{Failover, State, Untold, Upstream};

@@ -5,6 +5,7 @@
 //! the event loop lends to the thread and gets back ([`Ending`]), whole or not. Once the primary has agreed to go on, or all data are
 //! there, the connection is the event loop's.
 
+use super::address::Address;
 use super::load::load;
 use super::wire::{Progress, Wire};
 use crate::keyspace::{Keyspace, StreamId};
@@ -30,21 +31,6 @@ const LIKE_VALKEY: &[u8] = b"9.0.0";
 const MARK: usize = 40;
 /// Largest offset at which a stream may begin. Redis counts in signed numbers, and the stream goes on for a while.
 const OFFSET_MAX: u64 = 1 << 62;
-
-/// Address of a server, as it was given: a name or an IP address, and a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// Name or IP address.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
-    }
-}
 
 /// Properties of a link, fixed when it begins.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The primary of a replica, as the rest of the server sees it: the state of the link, and a handover of the primary's role (`FAILOVER`).
 
-use super::link::Address;
+use super::address::Address;
 use super::wire::Progress;
 use std::sync::Arc;
 

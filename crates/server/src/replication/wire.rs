@@ -1,6 +1,6 @@
 //! The connection of a link while a thread works with it: reads wait, but not for ever, and end when the link is given up.
 
-use super::link::Address;
+use super::address::Address;
 use crate::system::unix_ms;
 use crate::tls;
 use rustls::{ClientConnection, StreamOwned};
