@@ -12,6 +12,7 @@ mod fixed;
 mod following;
 mod free;
 mod limits;
+mod parameter;
 mod parameters;
 mod renames;
 mod replication;
@@ -25,6 +26,7 @@ pub use fixed::{ABSENT, FIXED, Fixed};
 pub use following::Following;
 pub use free::{FREE, Free};
 pub use limits::{Class, ClientsMemory, OutputLimit, OutputLimits};
+pub use parameter::Parameter;
 pub use parameters::PARAMETERS;
 pub use renames::Renames;
 pub use replication::Replication;
@@ -323,24 +325,6 @@ impl Default for Configuration {
 /// Directives that decide which files are written. Redis can be told to let clients change them; here only whoever starts the server can.
 const PROTECTED: [&str; 2] = ["dbfilename", "dir"];
 
-/// Why a value is refused.
-type Why = String;
-
-/// A directive that has an effect.
-#[derive(Debug, Clone, Copy)]
-pub struct Parameter {
-    /// The name, in lower case.
-    pub name: &'static str,
-    /// A second name; empty: none.
-    pub also: &'static str,
-    /// Whether it may change while the server runs.
-    pub changes: bool,
-    /// Description of the effect, for people.
-    pub about: &'static str,
-    get: fn(&Configuration) -> String,
-    set: fn(&mut Configuration, &str) -> Result<(), Why>,
-}
-
 /// Parses addresses, each perhaps behind a minus. Returns each with whether it may be missing on the machine.
 ///
 /// # Errors
@@ -369,17 +353,8 @@ pub struct Listening {
     pub is_encrypted: bool,
 }
 
-impl Parameter {
-    /// The names of the directive.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        [self.name, self.also].into_iter().filter(|name| !name.is_empty())
-    }
-
-    /// The current value.
-    pub fn value(&self, configuration: &Configuration) -> String {
-        (self.get)(configuration)
-    }
-}
+/// Why a value is refused.
+type Why = String;
 
 /// Classification of a directive.
 #[derive(Debug, Clone, Copy)]

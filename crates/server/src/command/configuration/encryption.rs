@@ -1,7 +1,6 @@
 //! Directives of TLS that have an effect.
 
-use super::Parameter;
-use super::parameters::parameter;
+use super::parameter::{Parameter, parameter};
 use super::values::number;
 use crate::tls;
 

@@ -1,7 +1,7 @@
 //! How signals end the server: `shutdown-on-sigint` and `shutdown-on-sigterm`.
 
-use super::parameters::parameter;
-use super::{Parameter, Why};
+use super::Why;
+use super::parameter::{Parameter, parameter};
 
 /// Options of the end by a signal. Only `now` changes something: all data is in the log, so nothing is saved or lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

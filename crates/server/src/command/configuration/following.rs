@@ -1,8 +1,8 @@
 //! Directives of a replica that have an effect, and their values.
 
-use super::parameters::parameter;
+use super::Why;
+use super::parameter::{Parameter, parameter};
 use super::values::{name_of, number, yes_or_no};
-use super::{Parameter, Why};
 use crate::replication::Address;
 
 /// Settings of a replica.

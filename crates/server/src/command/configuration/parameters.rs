@@ -1,31 +1,11 @@
 //! The table of directives that have an effect: description, current value, and parser of each.
 
+use super::parameter::{Parameter, parameter};
 use super::values::{bytes, dump_name, log_name, memory, name_of, number, percentile, percentile_text, permissions, yes_or_no};
-use super::{
-    Allowed, ClientsMemory, Compatible, Configuration, Events, Facility, Fsync, Level, NewChannels, Parameter, Policy, Supervised, Why,
-    addresses,
-};
+use super::{Allowed, ClientsMemory, Compatible, Events, Facility, Fsync, Level, NewChannels, Policy, Supervised, addresses};
 use super::{encryption, ending, following, replication};
 use std::net::IpAddr;
 use std::sync::LazyLock;
-
-pub(super) const fn parameter(
-    name: &'static str,
-    changes: bool,
-    about: &'static str,
-    get: fn(&Configuration) -> String,
-    set: fn(&mut Configuration, &str) -> Result<(), Why>,
-) -> Parameter {
-    Parameter { name, also: "", changes, about, get, set }
-}
-
-impl Parameter {
-    /// Adds a second name.
-    pub(super) const fn also(mut self, name: &'static str) -> Self {
-        self.also = name;
-        self
-    }
-}
 
 /// Directives that have an effect, in order.
 pub static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {

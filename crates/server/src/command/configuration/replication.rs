@@ -1,7 +1,6 @@
 //! Directives of replication that have an effect, and their values.
 
-use super::Parameter;
-use super::parameters::parameter;
+use super::parameter::{Parameter, parameter};
 use super::values::{memory, name_of, number, yes_or_no};
 
 /// Settings of replication.
