@@ -56,6 +56,7 @@ mod sort;
 mod sorted;
 mod sorted_algebra;
 mod sorted_ranges;
+mod spec;
 mod steps;
 mod streams;
 mod streams_groups;
@@ -88,8 +89,9 @@ pub use saving::Saving;
 pub use scripting::{Alone, Late, Scripts};
 pub use server::{Rates, Records, Server, Statistics};
 pub use session::{Ended, LaterString, Session, execute, execute_in};
+pub use spec::{Command, Group};
 pub use steps::{end as end_steps, work};
-pub use table::{Command, Group, TABLE, find};
+pub use table::{TABLE, find};
 pub use tracking::Tracking;
 pub use transfers::Transfers;
 

@@ -2,7 +2,7 @@
 
 use super::arguments::is;
 use super::keyspecs::{self, Begin, Find, KeySpec};
-use super::table::{LOADING, STALE, flag_names};
+use super::spec::{LOADING, STALE, flag_names};
 use super::units::{self, Unit};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, help, unknown_subcommand};
 use crate::glob;

@@ -1,7 +1,7 @@
 //! Commands of Redis that this server does not have, each refused with a reason: clusters, modules.
 
 use super::arguments::is;
-use super::table::{ADMIN, FAST, LOADING, NOSCRIPT, Run, STALE};
+use super::spec::{ADMIN, FAST, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, help};
 
 const NO_CLUSTER: Failure = Failure::fixed("ERR This instance has cluster support disabled");

@@ -21,8 +21,8 @@ pub(super) use selector::Request;
 pub(super) use user::User;
 
 use super::arguments::{integer, is};
+use super::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::subcommand::wrong_form;
-use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::units::{self, CATEGORIES, Unit};
 use super::{Client, Command, Context, Failure, Group, Outcome, Server, Session, Topic, help, unknown_subcommand};
 use crate::keyspace::Keyspace;

@@ -1,8 +1,8 @@
 //! Commands for strings as bitmaps.
 
 use super::arguments::{integer, integer_or, is};
+use super::spec::{DENYOOM, FAST, READ, Run, WRITE};
 use super::steps::{Task, inside};
-use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::bits::{self, Field, Operation, Overflow, TOUCHED};
 use crate::keyspace::{self, LONGEST_STRING as LONGEST, StringEdit, StringReader, check_key};

@@ -8,7 +8,7 @@
 use super::acl::Request;
 use super::arguments::wide;
 use super::session::{call, refused};
-use super::table::Run;
+use super::spec::Run;
 use super::{Alone, Context, Ended, Failure, Outcome, Server, Session};
 use crate::keyspace::{Keyspace, Kind};
 use crate::number::parse_integer;

@@ -2,8 +2,8 @@
 //! `DIGEST` gives the digest that `IFDEQ` and `IFDNE` compare.
 
 use super::arguments::{Rest, Split, integer_or, is};
+use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::strings::{Ends, set_value};
-use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Collection, Kind, check_key};
 use xxhash_rust::xxh3::Xxh3;

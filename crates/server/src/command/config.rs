@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::configuration::{self, Refusal};
 use super::server::Statistics;
-use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
+use super::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX, Server, help, unknown_subcommand, wrong_arity};
 use crate::glob;
 use crate::log::Level;

@@ -3,7 +3,7 @@
 use super::acl::authenticate;
 use super::arguments::{Rest, integer_or, is};
 use super::keys::database;
-use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
+use super::spec::{ALLOW_BUSY, FAST, IMMEDIATE, LOADING, NO_AUTH, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::resp::Protocol;
 

@@ -6,7 +6,7 @@ use super::configuration::{self, Allowed};
 use super::digest;
 use super::encoding::encoding;
 use super::session::check_writes;
-use super::table::{ADMIN, FAST, KEEPS_USE, LOADING, NOSCRIPT, READ, STALE};
+use super::spec::{ADMIN, FAST, KEEPS_USE, LOADING, NOSCRIPT, READ, STALE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, NOT_POSITIVE, Outcome};
 use crate::keyspace::{Collection, EntryId, Error, Kind, StreamPosition};
 use crate::number::parse_double;

@@ -1,7 +1,7 @@
 //! Values in Redis's serialization format, for moving a key from one server to another.
 
 use super::arguments::{Rest, integer, is};
-use super::table::{ASKING, DANGEROUS, DENYOOM, READ, Run, WRITE};
+use super::spec::{ASKING, DANGEROUS, DENYOOM, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, LaterString, Outcome, SYNTAX};
 use crate::keyspace::check_key;
 use crate::log::Level;

@@ -5,7 +5,7 @@
 
 use super::arguments::{integer, not_negative};
 use super::blocking::{Wait, kept, milliseconds};
-use super::table::{BLOCKING, NOSCRIPT, Run};
+use super::spec::{BLOCKING, NOSCRIPT, Run};
 use super::{Command, Context, Failure, Fsync, Group, Outcome};
 use crate::number::parse_integer;
 

@@ -6,7 +6,7 @@
 //! as removed before the command that found it expired: replaying the log expires nothing by itself.
 
 use super::arguments::is;
-use super::table::WRITE;
+use super::spec::WRITE;
 use super::units::Unit;
 use super::{Context, Failure, Server, hash_deadlines, steps};
 use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};

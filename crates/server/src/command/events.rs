@@ -4,7 +4,7 @@
 use super::arguments::is;
 use super::conditional::{is_comparison, msetex_options};
 use super::hub::{Hub, Topic};
-use super::table::READ;
+use super::spec::READ;
 use super::{Command, Context, Server, keyspecs};
 use crate::keyspace::{Change, Keyspace, Noted};
 use crate::number::parse_integer;

@@ -1,7 +1,7 @@
 //! The limit of all data (`maxdata`): when it counts, and which requests are refused beyond it.
 
 use super::acl::Request;
-use super::table::DENYOOM;
+use super::spec::DENYOOM;
 use super::{Failure, Outcome, Server, Session};
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;

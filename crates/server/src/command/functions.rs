@@ -4,8 +4,8 @@
 use super::arguments::{Rest, is};
 use super::scripting;
 use super::scripts::runner;
+use super::spec::{LOADING, MAY_REPLICATE, NOSCRIPT, READ, STALE};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::table::{LOADING, MAY_REPLICATE, NOSCRIPT, READ, STALE};
 use super::{Command, Context, Failure, Group, Outcome, effects};
 use crate::glob;
 use crate::rdb::{self, Output, Version, open_value};

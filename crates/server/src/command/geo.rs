@@ -3,7 +3,7 @@
 use super::arguments::{double, integer, is};
 use super::sorted::{self, Options, Scored};
 use super::sorted_ranges::store;
-use super::table::{DENYOOM, MOVABLE, READ, Run, WRITE};
+use super::spec::{DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::geohash::{Position, Search, Shape};
 use crate::keyspace::{Collection, Kind, ScoreBound};

@@ -2,7 +2,7 @@
 //! Valkey 9 differ, the server accepts requests of both, and its replies, errors and events are those of Redis.
 
 use super::arguments::{integer, integer_or, is};
-use super::table::{DENYOOM, FAST, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Change, Collection, Edit, FIELD_DEADLINE_MAX, Kind, check_member};
 use std::collections::BTreeMap;

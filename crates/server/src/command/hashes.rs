@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, count, integer, is, wide};
 use super::scan;
-use super::table::{DENYOOM, FAST, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
 use crate::keyspace::{Collection, Head, Kind, Member, check_member};
 use crate::number::{integer_text, parse_integer};

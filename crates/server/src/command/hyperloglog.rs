@@ -1,7 +1,7 @@
 //! Commands for HyperLogLogs, which estimate numbers of distinct elements.
 
 use super::arguments::is;
-use super::table::{ADMIN, DANGEROUS, DENYOOM, FAST, MAY_REPLICATE, READ, Run, WRITE};
+use super::spec::{ADMIN, DANGEROUS, DENYOOM, FAST, MAY_REPLICATE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome};
 use crate::hyperloglog::{Corrupt, Form, REGISTERS, Sketch, Union, count, form, known_count, note_count, runs};
 use crate::keyspace::Kind;

@@ -3,7 +3,7 @@
 
 use super::arguments::is;
 use super::configuration::percentile_text;
-use super::table::{LOADING, Run, STALE};
+use super::spec::{LOADING, Run, STALE};
 use super::{Buffers, Command, Context, Fsync, Group, Outcome, Topic, replication};
 use crate::keyspace::DATABASES;
 use crate::system;

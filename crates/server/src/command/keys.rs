@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, integer, is};
 use super::encoding::encoding;
-use super::table::{DENYOOM, FAST, KEEPS_USE, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, KEEPS_USE, READ, Run, WRITE};
 use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
 use crate::keyspace::{DATABASES, Head, check_key};
 

@@ -1,7 +1,7 @@
 //! Latency events: operations that took long, and `LATENCY`.
 
 use super::arguments::is;
-use super::table::{ADMIN, LOADING, NOSCRIPT, STALE};
+use super::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::usage::Histogram;
 use super::{Command, Context, Failure, Group, Outcome, help, units, unknown_subcommand};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,7 @@
 //! `LCS`: the longest common subsequence of two strings.
 
 use super::arguments::{Rest, is};
-use super::table::READ;
+use super::spec::READ;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::keyspace::{Kind, LONGEST_STRING as LONGEST};
 use crate::resp::Writer;

@@ -2,7 +2,7 @@
 //! the bytes stored for it.
 
 use super::arguments::is;
-use super::table::{KEEPS_USE, LOADING, READ, STALE};
+use super::spec::{KEEPS_USE, LOADING, READ, STALE};
 use super::{Command, Context, Group, Outcome, SYNTAX, help, unknown_subcommand};
 use crate::system;
 use sinter_storage::store::give_back_free;

@@ -6,7 +6,7 @@
 use super::arguments::{integer, is};
 use super::blocking::{Wait, kept};
 use super::session::refused;
-use super::table::{DANGEROUS, MOVABLE, WRITE};
+use super::spec::{DANGEROUS, MOVABLE, WRITE};
 use super::transfers::{NOT_READ, Parcel};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server};
 use crate::keyspace::{Keyspace, check_key};

@@ -6,7 +6,7 @@ use super::arguments::numbered_keys;
 use super::blocking::{Wait, kept, null_array, seconds};
 use super::lists::{self, side};
 use super::sorted;
-use super::table::{BLOCKING, DENYOOM, FAST, MOVABLE, NOSCRIPT, Run, WRITE};
+use super::spec::{BLOCKING, DENYOOM, FAST, MOVABLE, NOSCRIPT, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::keyspace::{Kind, Side};
 

@@ -1,8 +1,8 @@
 //! Commands for publishing messages and for subscribing to channels, patterns and shard channels.
 
 use super::hub::Topic;
+use super::spec::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, Run, STALE};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::table::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, effects};
 use crate::glob;
 

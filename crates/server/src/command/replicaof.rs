@@ -7,7 +7,7 @@ use super::arguments::{integer, integer_or, is};
 use super::blocking::Reason;
 use super::replicas::{Replica, Stage};
 use super::replication::offset;
-use super::table::{ADMIN, NOSCRIPT, Run, STALE, WRITE};
+use super::spec::{ADMIN, NOSCRIPT, Run, STALE, WRITE};
 use super::units::Unit;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, before_commit};
 use crate::keyspace::{Keyspace, Passed};

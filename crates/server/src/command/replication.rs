@@ -8,7 +8,7 @@ use super::configuration::Class;
 use super::replicaof;
 use super::replicas::{Stage, Wish};
 use super::session::Replies;
-use super::table::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
+use super::spec::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server};
 use crate::keyspace::Keyspace;
 use crate::log::Level;

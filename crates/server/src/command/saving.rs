@@ -1,7 +1,7 @@
 //! Saving all keys in an RDB file, for backups and other servers. The database is durable without it.
 
 use super::arguments::is;
-use super::table::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
+use super::spec::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
 use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX, Stage, before_commit};
 use crate::append::{Growth, Place as Logs};
 use crate::keyspace::Keyspace;

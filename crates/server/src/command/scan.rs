@@ -1,7 +1,7 @@
 //! Iteration over keys: `SCAN`, `KEYS`, `RANDOMKEY`, and the parts that `HSCAN`, `SSCAN` and `ZSCAN` share with them.
 
 use super::arguments::{Rest, is};
-use super::table::{DANGEROUS, KEEPS_USE, READ, Run};
+use super::spec::{DANGEROUS, KEEPS_USE, READ, Run};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::glob;
 use crate::keyspace::{self, Head, Kind};

@@ -10,7 +10,7 @@ use super::configuration::Compatible;
 use super::evicting::{FULL, FULL_FOR_SCRIPT};
 use super::replicaof::READ_ONLY;
 use super::session::{call, check_writes, identify};
-use super::table::{DENYOOM, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
+use super::spec::{DENYOOM, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
 use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients, units};
 use crate::feed;
 use crate::keyspace::{self, Keyspace};

@@ -2,8 +2,8 @@
 
 use super::arguments::is;
 use super::scripting;
+use super::spec::{MAY_REPLICATE, MOVABLE, NO_MANDATORY_KEYS, NOSCRIPT, READ, Run, SKIP_MONITOR, STALE};
 use super::subcommand::{Sub, dispatch, help};
-use super::table::{MAY_REPLICATE, MOVABLE, NO_MANDATORY_KEYS, NOSCRIPT, READ, Run, SKIP_MONITOR, STALE};
 use super::{Command, Context, Failure, Group, NOT_INTEGER, Outcome};
 use sinter_script::{Digest, Program};
 

@@ -8,7 +8,7 @@ use super::configuration::{Class, OutputLimit, Supervised};
 use super::hub::Hub;
 use super::latency::Monitor;
 use super::slowlog::Slowlog;
-use super::table::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
+use super::spec::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
 use super::tracking::Tracking;
 use super::usage::{Stopwatch, Usage};
 use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};

@@ -3,8 +3,9 @@
 use super::acl::{DEFAULT, Request};
 use super::blocking::{self, Wait, Waiting};
 use super::keys::database;
+use super::spec::{ADMIN, ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, STALE, WRITE};
 use super::steps::{self, Steps};
-use super::table::{ADMIN, ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, STALE, WRITE, find_numbered};
+use super::table::find_numbered;
 use super::units::Unit;
 use super::{
     Alone, Command, Context, Failure, Group, Late, Outcome, Scripts, Server, clients, effects, events, evicting, replication, slowlog,

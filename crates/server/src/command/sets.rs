@@ -4,7 +4,7 @@ use super::arguments::{Rest, count, integer_or, is, numbered_keys};
 use super::effects::MANY;
 use super::hashes::{pick, size};
 use super::scan;
-use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_POSITIVE, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Kind, check_member, sort_integers};
 use crate::number::parse_integer;

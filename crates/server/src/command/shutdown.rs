@@ -2,7 +2,7 @@
 
 use super::arguments::is;
 use super::blocking::{Wait, kept};
-use super::table::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NOSCRIPT, STALE};
+use super::spec::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NOSCRIPT, STALE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::log::Level;
 

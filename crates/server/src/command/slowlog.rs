@@ -1,7 +1,7 @@
 //! The log of slow commands, and `SLOWLOG`.
 
 use super::arguments::{integer_or, is};
-use super::table::{ADMIN, LOADING, STALE};
+use super::spec::{ADMIN, LOADING, STALE};
 use super::{Command, Context, Failure, Group, Outcome, help, migrate, unknown_subcommand};
 use std::collections::VecDeque;
 

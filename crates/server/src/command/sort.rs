@@ -1,7 +1,7 @@
 //! `SORT`: sorts the elements of lists, sets and sorted sets, by themselves or by values of other keys.
 
 use super::arguments::{Rest, is};
-use super::table::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
+use super::spec::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Error, Kind, Side, check_key, check_member};
 use crate::number::parse_double;

@@ -3,7 +3,7 @@
 use super::arguments::{Rest, count, double, is, not_negative, numbered_keys};
 use super::hashes::{pick, size};
 use super::scan;
-use super::table::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Kind, check_member, decode_score};
 use crate::number::format_double;

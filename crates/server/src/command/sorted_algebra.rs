@@ -4,7 +4,7 @@ use super::arguments::{Rest, Split, integer, is};
 use super::sets::limit;
 use super::sorted::{Scored, reply_scored, zset};
 use super::sorted_ranges::store;
-use super::table::{DENYOOM, MOVABLE, READ, WRITE};
+use super::spec::{DENYOOM, MOVABLE, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Error, Kind};
 use crate::number::parse_double;

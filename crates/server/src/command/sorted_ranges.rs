@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, integer, is, span};
 use super::sorted::{Scored, reply_scored, zset};
-use super::table::{DENYOOM, FAST, READ, WRITE};
+use super::spec::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Kind, LexBound, ScoreBound};
 use crate::number::parse_double;

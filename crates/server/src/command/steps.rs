@@ -14,7 +14,7 @@
 
 use super::acl::Request;
 use super::session::{Replies, call, check_writes, refused};
-use super::table::WRITE;
+use super::spec::WRITE;
 use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_ended, units};
 use crate::bits::{self, Operation};
 use crate::feed::Feed;

@@ -2,8 +2,8 @@
 
 use super::arguments::{Rest, integer, is};
 use super::hashes::size;
+use super::spec::{DENYOOM, FAST, READ, Run, WRITE};
 use super::streams_references::{self, References};
-use super::table::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, Session, wrong_arity};
 use crate::keyspace::{Blocks, Change, Edit, EntryId, Head, Keep, Keyspace, Kind, encode_fields, fields};
 use crate::number::parse_integer;

@@ -2,8 +2,8 @@
 
 use super::arguments::{Rest, is};
 use super::blocking::{Wait, kept, milliseconds, null_array};
+use super::spec::{BLOCKING, MOVABLE, READ, WRITE};
 use super::streams::{entry_id, reply_entry, reply_id, reply_range, stream};
-use super::table::{BLOCKING, MOVABLE, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{self, EntryId, GroupEdit, Head, Kind, Pending, check_member};
 use crate::resp::{Protocol, Writer};

@@ -4,8 +4,8 @@
 
 use super::arguments::{integer_or, is};
 use super::effects::MANY;
+use super::spec::{FAST, WRITE};
 use super::streams::{entry_ids, stream};
-use super::table::{FAST, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Blocks, Edit, EntryId, GroupEdit, Head, Keep, Keyspace, Kind};
 use std::collections::BTreeSet;

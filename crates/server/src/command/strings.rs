@@ -2,8 +2,8 @@
 
 use super::arguments::{Rest, integer, is, span, wide};
 use super::conditional::Comparison;
+use super::spec::{DENYOOM, FAST, READ, WRITE};
 use super::steps::AT_ONCE;
-use super::table::{DENYOOM, FAST, READ, WRITE};
 use super::{
     Command, Context, Failure, Group, LaterString, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity,
 };
@@ -14,7 +14,7 @@ use crate::wide::Wide;
 const TOO_LONG: Failure = Failure::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 const OFFSET: Failure = Failure::fixed("ERR offset is out of range");
 
-const fn string(name: &'static str, arity: i32, run: super::table::Run) -> Command {
+const fn string(name: &'static str, arity: i32, run: super::spec::Run) -> Command {
     Command::new(Group::String, name, arity, run).keys(1, 1, 1)
 }
 

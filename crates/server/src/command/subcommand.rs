@@ -1,7 +1,7 @@
 //! Dispatch of commands by their second word.
 
 use super::arguments::is;
-use super::table::{Run, takes};
+use super::spec::{Run, takes};
 use super::{Context, Failure, Outcome, unknown_subcommand, wrong_arity};
 
 /// The subcommand in lower case, the number of arguments with both words (negative: at least so many), and its function.

@@ -16,7 +16,7 @@ mod tests;
 
 use super::arguments::{Rest, integer, is};
 use super::hub::{Forgotten, Hub};
-use super::table::READ;
+use super::spec::READ;
 use super::units::Unit;
 use super::{Client, Context, Failure, Group, Outcome, SYNTAX, Server, Session, keyspecs};
 use crate::keyspace::{Keyspace, Stale};

@@ -3,7 +3,7 @@
 use super::acl::{Refused, Request};
 use super::blocking;
 use super::session::{self, Multi, Queued, call};
-use super::table::{ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, LOADING, NOSCRIPT, Run, STALE};
+use super::spec::{ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Ended, Failure, Group, Outcome};
 
 const fn transaction(name: &'static str, arity: i32, run: Run) -> Command {

@@ -5,10 +5,11 @@
 
 use super::effects::{Form, form_of};
 use super::keyspecs::{self, KeySpec};
-use super::table::{
-    ADMIN, ALLOW_BUSY, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, LOADING, NOSCRIPT, PUBSUB, READ, SKIP_MONITOR, STALE, TABLE, WRITE,
+use super::spec::{
+    self, ADMIN, ALLOW_BUSY, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, Group, LOADING, NOSCRIPT, PUBSUB, READ, SKIP_MONITOR, STALE,
+    WRITE,
 };
-use super::{Group, table};
+use super::table::TABLE;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -292,7 +293,7 @@ pub(super) struct Unit {
 impl Unit {
     /// Whether this number of arguments, the name included, is right.
     pub fn takes(&self, arguments: usize) -> bool {
-        table::takes(self.arity, arguments)
+        spec::takes(self.arity, arguments)
     }
 
     /// Whether the unit is a command that runs scripts or functions.

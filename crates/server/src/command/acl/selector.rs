@@ -4,7 +4,7 @@
 use super::Refused;
 use super::channels;
 use crate::command::keyspecs::{self, Key};
-use crate::command::table::NO_AUTH;
+use crate::command::spec::NO_AUTH;
 use crate::command::units::{self, Unit};
 use crate::glob;
 use std::collections::BTreeMap;
