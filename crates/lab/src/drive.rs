@@ -7,8 +7,10 @@
 mod alive;
 mod books;
 mod client;
+mod directory;
 mod execute;
 mod gauge;
+mod interrupted;
 mod limits;
 mod pacer;
 mod permits;
@@ -21,7 +23,8 @@ mod server;
 mod sinter;
 mod together;
 
-pub use execute::{Failed, Interrupted, Watch, execute, execute_watched, remove_left};
+pub use execute::{Failed, Watch, execute, execute_watched, remove_left};
+pub use interrupted::Interrupted;
 pub use permits::{permitted_disk, permitted_memory, permitted_processors, permitted_quota};
 pub use serve::{INTERRUPTED, serve, stop_on_signal};
 pub use sinter::SinterEngine;

@@ -10,6 +10,7 @@ pub mod catalogue;
 mod compaction_wal_waf;
 pub mod conduct;
 pub mod factor;
+pub mod finding;
 pub mod folder;
 pub mod forecast;
 pub mod judge;
@@ -20,10 +21,12 @@ mod only;
 pub mod own;
 pub mod plan;
 mod redis_speed;
+mod server_cells;
 pub mod servers;
 pub mod settings;
 mod side_by_side;
 mod time_aware_tiering;
+mod whole;
 mod zone_allocation;
 
 #[cfg(test)]

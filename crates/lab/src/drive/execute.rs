@@ -3,6 +3,8 @@
 use super::Engine;
 use super::alive::Alive;
 use super::books::Books;
+use super::directory::{Directory, PREFIX};
+use super::interrupted::Interrupted;
 use super::limits::confine;
 use super::phase::Run;
 use super::requests::sizes;
@@ -15,9 +17,9 @@ use crate::system::{Failure, Outcome, System};
 use crate::workload::ValuePool;
 use sinterdb::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fmt, fs};
 
 /// Failure that ended a run early.
 #[derive(Debug)]
@@ -33,18 +35,6 @@ impl Failed {
         Failed { phase: None, failure: failure.into() }
     }
 }
-
-/// The user ended the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interrupted;
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted")
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 /// Spectator of a run.
 pub struct Watch<'w> {
@@ -212,38 +202,5 @@ pub fn remove_left(parent: &Path, process: u32) {
             server::end_left(&entry.path());
             let _ = fs::remove_dir_all(entry.path());
         }
-    }
-}
-
-/// Prefix of the directories of runs; the process id and a number follow.
-const PREFIX: &str = "sinter-run-";
-
-/// A directory of the run's own, removed with everything in it.
-pub(super) struct Directory {
-    pub path: PathBuf,
-}
-
-impl Directory {
-    /// Creates a directory below `parent`. `field`: path of `parent` in the spec, for complaints.
-    pub fn below(field: &str, parent: &Path) -> Outcome<Self> {
-        let wrong = |error: std::io::Error| Failure::from(format!("{field}.directory: {}: {error}", parent.display()));
-        let process = std::process::id();
-        for number in 0.. {
-            let path = parent.join(format!("{PREFIX}{process}-{number}"));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Directory { path }),
-                // A killed process of the same number made it, or another run of this one.
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(wrong(error)),
-            }
-        }
-        Err(Failure::from("no name is free"))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // The record is worth more than the complaint.
-        let _ = fs::remove_dir_all(&self.path);
     }
 }

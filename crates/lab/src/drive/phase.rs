@@ -3,8 +3,8 @@
 use super::alive::Alive;
 use super::books::Books;
 use super::client::{Client, Meter, Schedule};
-use super::execute::Interrupted;
 use super::gauge::{self, Gauge, Totals};
+use super::interrupted::Interrupted;
 use super::pacer::Pacer;
 use super::replay::{self, Script};
 use super::requests::{Length, Plan};

@@ -15,7 +15,7 @@ mod watch;
 pub(super) use child::end_left;
 
 use super::alive::Alive;
-use super::execute::Directory;
+use super::directory::Directory;
 use super::gauge::{Gauge, Totals, counted};
 use super::limits::confine;
 use super::requests::{Plan, sizes};

@@ -8,7 +8,8 @@ mod tests;
 
 use super::metric::Metric;
 use super::plan::{Request, Scale, Study};
-use super::servers::{KEY, thousands};
+use super::server_cells::KEY;
+use crate::result::thousands;
 use sinterdb::internal::settings::format_bytes;
 
 /// Name of the study on the command line.

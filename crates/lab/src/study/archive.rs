@@ -6,7 +6,7 @@
 //! loses nothing.
 
 use super::Error;
-use super::folder::write_whole;
+use super::whole::write_whole;
 use crate::run::{RECORD_VERSION, RunRecord};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};

@@ -4,15 +4,16 @@
 
 use super::Error;
 use super::archive::{ARCHIVE, RUNS, STUDY, Stored, Text, run_name};
-use super::judge::Finding;
+use super::finding::Finding;
 use super::plan::{PlannedRun, STUDY_VERSION, Study};
+use super::whole::write_whole;
 use crate::run::RunRecord;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The folder of one study.
@@ -113,20 +114,4 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {
 /// Writes a value as JSON in one line, because hundreds of records are kept, and half of an indented one is blanks.
 fn write<T: Serialize + ?Sized>(file: &Path, value: &T) -> Result<(), Error> {
     write_whole(file, |new| new.write_all((serde_json::to_string(value)? + "\n").as_bytes()))
-}
-
-/// Writes a temporary file first, so that a file under its name is always whole.
-pub(super) fn write_whole(file: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
-    let unfinished = file.with_extension("unfinished");
-    let written = File::create(&unfinished).and_then(|mut new| {
-        fill(&mut new)?;
-        new.sync_all()?;
-        fs::rename(&unfinished, file)
-    });
-    written.map_err(|error| {
-        if error.kind() != ErrorKind::NotFound {
-            let _ = fs::remove_file(&unfinished);
-        }
-        Error::Failed(format!("{}: {error}", file.display()))
-    })
 }

@@ -7,7 +7,8 @@ mod tests;
 
 use super::metric::Metric;
 use super::plan::{Bound, Cell, Hypothesis, Request, Scale, Study, Term, comparison, each};
-use super::servers::{self, CONNECTIONS, Length, SINTER, Told, ask, load, redis, rest, sinter, thousands, workload};
+use super::server_cells::{self, CONNECTIONS, Length, SINTER, Told, ask, load, redis, rest, sinter, workload};
+use crate::result::thousands;
 use crate::run::{Phase, REDIS, ServerSpec};
 use sinterdb::internal::settings::format_bytes;
 
@@ -145,7 +146,7 @@ fn of_pipeline(sizes: &Sizes, request: &Request, told: Told, pipeline: usize) ->
     let phases: Vec<Phase> = vec![load("load"), rest("loaded"), ask(SET, &["put"], length), rest("rest"), ask(GET, &["get"], length)];
     let measures: [(&str, &[&str]); 2] = [(SET, &[SET, "rest"]), (GET, &[GET])];
     let workload = workload(name(pipeline), sizes.keys, VALUE, phases);
-    servers::cell(name(pipeline), told, request, ServerSpec::new(CONNECTIONS, pipeline), workload, &measures)
+    server_cells::cell(name(pipeline), told, request, ServerSpec::new(CONNECTIONS, pipeline), workload, &measures)
 }
 
 /// Cell of SETs made by redis-benchmark.
@@ -159,7 +160,7 @@ fn checked(sizes: &Sizes, request: &Request, told: Told) -> Cell {
         rest("rest"),
     ];
     let server = ServerSpec { benchmark: request.servers.benchmark.clone(), ..ServerSpec::new(CONNECTIONS, CHECKED) };
-    servers::cell(name.clone(), told, request, server, workload(name, sizes.keys, VALUE, phases), &[(SET, &[SET, "rest"])])
+    server_cells::cell(name.clone(), told, request, server, workload(name, sizes.keys, VALUE, phases), &[(SET, &[SET, "rest"])])
 }
 
 fn claims() -> Vec<Hypothesis> {

@@ -1,10 +1,12 @@
 //! Cells of the study.
 
 use super::{GIB, Row, Sizes, Value, memory_for};
+use crate::result::thousands;
 use crate::run::{Limits, Phase, ServerSpec, Workload};
 use crate::study::plan::{Cell, Request};
-use crate::study::servers::thousands;
-use crate::study::servers::{self, CONNECTIONS, KEY, Length, Told, ask, load, redis, redis_without_log, rest, sinter, workload};
+use crate::study::server_cells::{
+    self, CONNECTIONS, KEY, Length, SINTER, Told, ask, load, redis, redis_without_log, rest, sinter, workload,
+};
 use sinterdb::internal::settings::format_bytes;
 use std::collections::BTreeMap;
 
@@ -97,7 +99,7 @@ pub fn cells(sizes: &Sizes, request: &Request) -> Planned {
             planner.add(redis(Some(*from)), &asked);
             match memory_for(*from) {
                 Some(memory) => planner.add(sinter(Some(memory)), &asked),
-                None => planner.leave_out(servers::SINTER, &asked.name, "it has no memtables of that size"),
+                None => planner.leave_out(SINTER, &asked.name, "it has no memtables of that size"),
             }
         }
     }
@@ -141,7 +143,7 @@ impl Planner<'_> {
         }
         let server = ServerSpec { keeps_log: *log == Log::Kept, ..ServerSpec::new(CONNECTIONS, 1) };
         let phases: Vec<&str> = workload.phases.iter().map(|phase| phase.name.as_str()).collect();
-        let cell = servers::cell(name.clone(), told, self.request, server, (*workload).clone(), &[(SETS, phases.as_slice())]);
+        let cell = server_cells::cell(name.clone(), told, self.request, server, (*workload).clone(), &[(SETS, phases.as_slice())]);
         let limits = Limits { memory_bytes: self.limit, ..cell.limits };
         self.planned.cells.push(Cell { factors: asked.factors(), limits, ..cell });
     }
@@ -183,6 +185,6 @@ fn needs(engine: &str, log: Log, row: &Row) -> (u64, u64) {
         Log::Kept => row.log() / 10 * 11,
         Log::Shortened | Log::None => 4 * data + 2 * GIB,
     };
-    let memory = if engine == servers::SINTER { BESIDE } else { data / 10 * 22 + BESIDE };
+    let memory = if engine == SINTER { BESIDE } else { data / 10 * 22 + BESIDE };
     (memory, disk)
 }

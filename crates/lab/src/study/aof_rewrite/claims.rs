@@ -5,7 +5,7 @@ use super::{Row, Sizes, Value};
 use crate::run::REDIS;
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Cell, Comparison, Hypothesis, Term, absolute, comparison, each};
-use crate::study::servers::SINTER;
+use crate::study::server_cells::SINTER;
 
 /// Any difference at all.
 const MORE: f64 = 1.0;

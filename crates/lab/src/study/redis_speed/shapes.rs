@@ -4,7 +4,7 @@ use super::{NOT_BEHIND, Sizes};
 use crate::run::{Phase, REDIS, ServerSpec};
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Cell, Hypothesis, Request, Term, comparison, each};
-use crate::study::servers::{self, CONNECTIONS, Length, SINTER, Told, ask, ask_once, rest, workload};
+use crate::study::server_cells::{self, CONNECTIONS, Length, SINTER, Told, ask, ask_once, rest, workload};
 
 /// Number of requests at once.
 pub const PIPELINE: usize = 16;
@@ -78,7 +78,7 @@ impl Shape {
             add(ask(name, commands, Length::Operations(sizes.reads)), None);
         }
         let (name, server) = (self.name.to_string(), ServerSpec::new(CONNECTIONS, PIPELINE));
-        let cell = servers::cell(name.clone(), told, request, server, workload(name, keys, VALUE, phases), &[]);
+        let cell = server_cells::cell(name.clone(), told, request, server, workload(name, keys, VALUE, phases), &[]);
         Cell { measures: measures.into_iter().collect(), ..cell }
     }
 }
