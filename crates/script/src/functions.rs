@@ -1,39 +1,10 @@
-//! Libraries of functions, and `redis.register_function`, by which a library that loads registers its functions.
+//! `redis.register_function`, by which a library that loads registers its functions.
 
-use crate::lua::{Kind, Stack};
-use crate::redis::push_error;
+use crate::library::{Function, Registered};
+use crate::lua::{Kind, Stack, push_error};
 use crate::shebang::{Flags, NAME_RULE, is_name};
 use crate::state::Mode;
 use std::ffi::c_int;
-
-/// A function of a library.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
-    /// Name for `FCALL`, unique among all libraries.
-    pub name: Vec<u8>,
-    /// Description, if the library gives one.
-    pub description: Option<Vec<u8>>,
-    /// Flags that the library states for the function.
-    pub flags: Flags,
-}
-
-/// A library of functions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Library {
-    /// Name, from the first line of the code.
-    pub name: Vec<u8>,
-    /// Whole code, with its first line.
-    pub code: Vec<u8>,
-    /// Functions in the order of their registration.
-    pub functions: Vec<Function>,
-}
-
-/// A function that the loading library has registered.
-pub(crate) struct Registered {
-    pub(crate) function: Function,
-    /// Number of the Lua function in the registry.
-    pub(crate) kept: c_int,
-}
 
 fn refuse(lua: Stack, text: &str) -> ! {
     push_error(lua, text.as_bytes());

@@ -14,6 +14,7 @@ mod coding;
 mod functions;
 mod host;
 mod json;
+mod library;
 mod lua;
 mod machine;
 mod msgpack;
@@ -30,8 +31,8 @@ mod sort;
 mod state;
 mod strings;
 
-pub use functions::{Function, Library};
 pub use host::{Failure, Host, Protocol, Verdict};
+pub use library::{Function, Library};
 pub use machine::{Machine, Settings};
 pub use program::{Digest, Known, Program};
 pub use shebang::Flags;

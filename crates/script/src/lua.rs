@@ -7,7 +7,8 @@
 //!
 //! Indices count from 1 at the bottom of the frame, or from -1 at its top. Callers name slots that exist and reserve those beyond 20.
 
-use crate::state::State;
+use crate::host::Verdict;
+use crate::state::{INSTRUCTIONS, KILLED, Mode, State};
 use mlua_sys as ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{Arguments, Write};
@@ -23,6 +24,8 @@ const LARGE: usize = 64 << 10;
 /// Bytes of an item and of a field of a table, about.
 const ITEM: usize = 16;
 const FIELD: usize = 40;
+/// Bytes of text for which a native function counts one step.
+const BYTES_OF_STEP: usize = 64;
 /// Longest text of an error, bytes; the rest is cut.
 const TEXT_MAX: usize = 512;
 
@@ -476,4 +479,73 @@ impl Stack {
             found.then(|| (CStr::from_ptr(record.source), record.currentline))
         }
     }
+}
+
+/// Pushes a table of one field.
+pub(crate) fn table_of(lua: Stack, name: &[u8], text: &[u8]) {
+    lua.new_table(0, 1);
+    lua.push_bytes(name);
+    lua.push_bytes(text);
+    lua.raw_set(-3);
+}
+
+/// Pushes the table of an error with the code `ERR`.
+pub(crate) fn push_error(lua: Stack, text: &[u8]) {
+    let buffer = lua.state().text.get();
+    let start = buffer.len();
+    buffer.extend_from_slice(b"ERR ");
+    buffer.extend_from_slice(text);
+    table_of(lua, b"err", &buffer[start..]);
+    lua.state().text.get().truncate(start);
+}
+
+impl State {
+    /// Collects garbage if so many more bytes would go beyond the bound, and could fit.
+    pub(crate) fn provide(&self, lua: Stack, bytes: usize) {
+        if self.used().saturating_add(bytes) > self.memory_max() && bytes <= self.memory_max() {
+            lua.collect();
+            self.look(lua);
+        }
+    }
+
+    /// Asks the host whether the script may go on; raises the error of a killed script if not.
+    pub(crate) fn look(&self, lua: Stack) {
+        if !self.killed.get() && self.host().is_none_or(|host| host.interrupt() == Verdict::Continue) {
+            return;
+        }
+        self.killed.set(true);
+        watch(lua, 1);
+        let text = if self.mode.get() == Mode::Loading { "FUNCTION LOAD timeout" } else { KILLED };
+        push_error(lua, text.as_bytes());
+        lua.raise()
+    }
+
+    /// Counts steps of a native loop, in which no instruction of Lua runs, and asks the host after each [`INSTRUCTIONS`] of them.
+    pub(crate) fn step(&self, lua: Stack) {
+        self.steps(lua, 1);
+    }
+
+    /// Counts the steps of a native function for the text that it reads or builds, in bytes.
+    pub(crate) fn touch(&self, lua: Stack, bytes: usize) {
+        self.steps(lua, u32::try_from(bytes.div_ceil(BYTES_OF_STEP)).unwrap_or(u32::MAX));
+    }
+
+    fn steps(&self, lua: Stack, more: u32) {
+        let steps = self.steps.get().saturating_add(more);
+        self.steps.set(steps);
+        if steps >= INSTRUCTIONS as u32 {
+            self.steps.set(0);
+            self.look(lua);
+        }
+    }
+}
+
+/// Sets the hook by which a thread asks the host whether the script goes on. Threads that the thread creates inherit the hook.
+pub(crate) fn watch(lua: Stack, instructions: c_int) {
+    unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+        let lua = Stack::of(lua);
+        lua.state().look(lua);
+    }
+    // SAFETY: the thread is alive; a hook is a plain setting.
+    unsafe { ffi::lua_sethook(lua.raw(), Some(hook), ffi::LUA_MASKCOUNT, instructions) };
 }

@@ -1,14 +1,13 @@
 //! The machine: scripts by digest, libraries by name, and the protected calls that enter Lua.
 
-use crate::functions::{Function, Library};
 use crate::host::{Failure, Host, Protocol};
-use crate::lua::{Kind, Stack, native};
+use crate::library::{Function, Library};
+use crate::lua::{Kind, Stack, native, push_error, watch};
 use crate::program::{Digest, Known, Mixed, Program, Runs};
-use crate::redis::push_error;
 use crate::reply::{self, Output};
 use crate::sandbox::{self, Tables};
 use crate::shebang::{self, Flags};
-use crate::state::{INSTRUCTIONS, KILLED, Mode, State, allocate, watch};
+use crate::state::{INSTRUCTIONS, KILLED, Mode, State, allocate};
 use mlua_sys as ffi;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_int};
@@ -152,7 +151,7 @@ fn open(settings: &Settings) -> (Box<State>, Stack, (Tables, Entries)) {
         ffi::lua_atpanic(lua, unprotected);
         Stack::of(lua)
     };
-    state.belongs_to(lua);
+    state.belongs_to(lua.raw());
     let mut arguments = Start(&settings.version, None);
     lua.push_native(native(start), 0);
     lua.push_light((&raw mut arguments).cast());

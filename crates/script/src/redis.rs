@@ -1,9 +1,9 @@
 //! The table `redis` of scripts: `redis.call`, `redis.pcall`, replies made by hand, the log.
 
 use crate::host::Protocol;
-use crate::lua::{Kind, Native, Stack, native};
+use crate::lua::{Kind, Native, Stack, native, push_error};
 use crate::number::general;
-use crate::reply::{self, table_of};
+use crate::reply;
 use crate::sha1::{DIGEST, sha1};
 use crate::state::Mode;
 use std::ffi::c_int;
@@ -13,16 +13,6 @@ const LEVELS: [(&[u8], f64); 4] = [(b"LOG_DEBUG", 0.0), (b"LOG_VERBOSE", 1.0), (
 /// Targets of `redis.set_repl`, by the names of their constants.
 const TARGETS: [(&[u8], f64); 5] =
     [(b"REPL_NONE", 0.0), (b"REPL_AOF", 1.0), (b"REPL_SLAVE", 2.0), (b"REPL_REPLICA", 2.0), (b"REPL_ALL", 3.0)];
-
-/// Pushes the table of an error with the code `ERR`.
-pub(crate) fn push_error(lua: Stack, text: &[u8]) {
-    let buffer = lua.state().text.get();
-    let start = buffer.len();
-    buffer.extend_from_slice(b"ERR ");
-    buffer.extend_from_slice(text);
-    table_of(lua, b"err", &buffer[start..]);
-    lua.state().text.get().truncate(start);
-}
 
 fn raise_error(lua: Stack, text: &[u8]) -> ! {
     push_error(lua, text);

@@ -1,7 +1,7 @@
 //! Replies of commands as Lua values, and Lua values as replies, by Redis's rules.
 
 use crate::host::Protocol;
-use crate::lua::{Kind, Stack};
+use crate::lua::{Kind, Stack, table_of};
 use crate::number::{cut, general, integer};
 use std::ffi::c_int;
 
@@ -107,14 +107,6 @@ fn bulk<'a>(input: &mut &'a [u8], line: &[u8]) -> Option<&'a [u8]> {
     let (text, rest) = input.split_at_checked(length(line)?)?;
     *input = rest.get(2..)?;
     Some(text)
-}
-
-/// Pushes a table of one field.
-pub(crate) fn table_of(lua: Stack, name: &[u8], text: &[u8]) {
-    lua.new_table(0, 1);
-    lua.push_bytes(name);
-    lua.push_bytes(text);
-    lua.raw_set(-3);
 }
 
 /// Text without ends of lines behind it.

@@ -1,7 +1,7 @@
 //! State of a machine outside of Lua: memory in use and its bound, the host of the running script, buffers of native functions.
 
-use crate::host::{Host, Protocol, Verdict};
-use crate::lua::Stack;
+use crate::host::{Host, Protocol};
+use crate::library::Registered;
 use mlua_sys as ffi;
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::{Cell, UnsafeCell};
@@ -11,8 +11,6 @@ use std::ffi::{c_int, c_void};
 pub(crate) const INSTRUCTIONS: c_int = 100_000;
 /// Alignment of all memory that Lua gets.
 const ALIGNMENT: usize = 16;
-/// Bytes of text for which a native function counts one step.
-const BYTES_OF_STEP: usize = 64;
 /// Pause and speed of Lua's collector in a new machine, percent (`LUAI_GCPAUSE`, `LUAI_GCMUL`).
 const PAUSE: c_int = 200;
 const SPEED: c_int = 200;
@@ -88,9 +86,9 @@ pub(crate) struct State {
     /// Arguments of a command, borrowed from Lua's stack.
     pub(crate) arguments: Buffer<&'static [u8]>,
     /// Functions that the loading library has registered.
-    pub(crate) registered: Buffer<crate::functions::Registered>,
+    pub(crate) registered: Buffer<Registered>,
     /// Steps of native loops since the host was last asked.
-    steps: Cell<u32>,
+    pub(crate) steps: Cell<u32>,
 }
 
 impl State {
@@ -128,8 +126,8 @@ impl State {
     }
 
     /// Takes a thread of the machine, by which the allocator sets the collector. The thread lives as long as the machine.
-    pub(crate) fn belongs_to(&self, lua: Stack) {
-        self.any_thread.set(lua.raw());
+    pub(crate) fn belongs_to(&self, lua: *mut ffi::lua_State) {
+        self.any_thread.set(lua);
     }
 
     /// Bytes in use at which the collector runs next if `used` bytes are the least since its last cycle. Lua's own collector does little
@@ -186,14 +184,6 @@ impl State {
         self.arguments.get().shrink_to(BUFFER_KEPT / size_of::<&[u8]>());
     }
 
-    /// Collects garbage if so many more bytes would go beyond the bound, and could fit.
-    pub(crate) fn provide(&self, lua: Stack, bytes: usize) {
-        if self.used().saturating_add(bytes) > self.memory_max() && bytes <= self.memory_max() {
-            lua.collect();
-            self.look(lua);
-        }
-    }
-
     /// Notes that memory was refused.
     pub(crate) fn refuse(&self) {
         self.refused.set(true);
@@ -227,47 +217,6 @@ impl State {
         self.host.set(Some(host));
         run()
     }
-
-    /// Asks the host whether the script may go on; raises the error of a killed script if not.
-    pub(crate) fn look(&self, lua: Stack) {
-        if !self.killed.get() && self.host().is_none_or(|host| host.interrupt() == Verdict::Continue) {
-            return;
-        }
-        self.killed.set(true);
-        watch(lua, 1);
-        let text = if self.mode.get() == Mode::Loading { "FUNCTION LOAD timeout" } else { KILLED };
-        crate::redis::push_error(lua, text.as_bytes());
-        lua.raise()
-    }
-
-    /// Counts steps of a native loop, in which no instruction of Lua runs, and asks the host after each [`INSTRUCTIONS`] of them.
-    pub(crate) fn step(&self, lua: Stack) {
-        self.steps(lua, 1);
-    }
-
-    /// Counts the steps of a native function for the text that it reads or builds, in bytes.
-    pub(crate) fn touch(&self, lua: Stack, bytes: usize) {
-        self.steps(lua, u32::try_from(bytes.div_ceil(BYTES_OF_STEP)).unwrap_or(u32::MAX));
-    }
-
-    fn steps(&self, lua: Stack, more: u32) {
-        let steps = self.steps.get().saturating_add(more);
-        self.steps.set(steps);
-        if steps >= INSTRUCTIONS as u32 {
-            self.steps.set(0);
-            self.look(lua);
-        }
-    }
-}
-
-/// Sets the hook by which a thread asks the host whether the script goes on. Threads that the thread creates inherit the hook.
-pub(crate) fn watch(lua: Stack, instructions: c_int) {
-    unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-        let lua = Stack::of(lua);
-        lua.state().look(lua);
-    }
-    // SAFETY: the thread is alive; a hook is a plain setting.
-    unsafe { ffi::lua_sethook(lua.raw(), Some(hook), ffi::LUA_MASKCOUNT, instructions) };
 }
 
 /// Lua's allocator: memory of the process, counted and bounded.
