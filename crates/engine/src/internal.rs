@@ -22,7 +22,10 @@ inside! {
     range_del run_cursor table visible wal
 }
 
-pub use crate::tiering::{age as times, auto_cutoff as placement, identity as tier};
+/// Age and temperature.
+pub mod tiering {
+    pub use crate::tiering::{age, auto_cutoff, identity};
+}
 
 /// Readers and writers of the forms in which settings are text.
 pub mod settings {

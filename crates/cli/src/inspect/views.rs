@@ -10,7 +10,7 @@ use sinterdb::internal::db::{Operation, Records};
 use sinterdb::internal::key::{Kind, Seq, split_timed};
 use sinterdb::internal::manifest::{KeyRange, Loaded, State, TableInfo};
 use sinterdb::internal::table::{Table, TableProperties};
-use sinterdb::internal::times::TimeMap;
+use sinterdb::internal::tiering::age::TimeMap;
 use sinterdb::internal::wal::{LogEnd, read_log, survey_log, walk_log};
 use std::fmt::Write as _;
 

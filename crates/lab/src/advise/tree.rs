@@ -5,7 +5,7 @@
 use sinter_storage::store::Reason;
 use sinterdb::internal::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
 use sinterdb::internal::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
-use sinterdb::internal::times::Cut;
+use sinterdb::internal::tiering::age::Cut;
 use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
