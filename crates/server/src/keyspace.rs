@@ -4,11 +4,11 @@
 //! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
 //! and `keys` (keys of any type), `scans` (walks over them in steps), `pieces` (strings that are changed in part), `long` (strings that are
 //! written and read in steps), `libraries` (code of functions), `collection`, `inline` and `body` (small collections, which lie in their
-//! key's entry), `delta` (changes of entries), `due` and `passed` (deadlines that have passed), `members`, `fields`, `lists`, `sorted`, `streams`, `groups` (elements), `counting` and
-//! `ranks` (positions of elements in their order), `watch`, `waits` and `changes` (clients that want to know of a change), `trace` (changes
-//! for a second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of deleted collections), `sizes` (bytes of keys and
-//! values), `eviction` (removal of keys beyond a limit of bytes), `image` (whole keyspaces and whole values), `successor` (replacement of
-//! all keys at once), `stream_position` and `backlog` (the replication stream).
+//! key's entry), `delta` (changes of entries), `due` and `passed` (deadlines that have passed), `members`, `fields`, `lists`, `sorted`,
+//! `streams`, `groups` (elements), `counting` and `ranks` (positions of elements in their order), `watch`, `waits` and `changes` (clients
+//! that want to know of a change), `trace` (changes for a second log), `unsynced` (changes that are not durable yet), `cleaner` (removal of
+//! deleted collections), `sizes` (bytes of keys and values), `eviction` (removal of keys beyond a limit of bytes), `image` (whole keyspaces
+//! and whole values), `successor` (replacement of all keys at once), `stream_position` and `backlog` (the replication stream).
 //!
 //! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
 //! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
@@ -93,7 +93,7 @@ use delta::Deltas;
 use due::Due;
 use eviction::Hand;
 use hot::Purpose;
-use layout::{Generation, Ids, Places, Room};
+use layout::{DatabaseBytes, FamilyKind, Generation, Ids};
 use long::Tombstones;
 use own_deadlines::OwnDeadlines;
 use parking_lot::Mutex;
@@ -144,7 +144,7 @@ struct Counters {
     bytes: Option<[u64; DATABASES]>,
     /// Ids up to this may have been used.
     ids: u64,
-    places: Places,
+    places: DatabaseBytes,
 }
 
 impl Counters {
@@ -154,7 +154,7 @@ impl Counters {
         expiring: [0; DATABASES],
         bytes: Some([0; DATABASES]),
         ids: 0,
-        places: Places::START,
+        places: DatabaseBytes::START,
     };
 
     fn encode(&self) -> Vec<u8> {
@@ -173,7 +173,7 @@ impl Counters {
         for number in counters.keys.iter_mut().chain(&mut counters.deadlines).chain([&mut counters.ids]) {
             *number = from.u64()?;
         }
-        counters.places = Places::read(from.bytes(DATABASES)?)?;
+        counters.places = DatabaseBytes::read(from.bytes(DATABASES)?)?;
         if !from.is_empty() {
             for number in &mut counters.expiring {
                 *number = from.u64()?;
@@ -427,7 +427,7 @@ impl Keyspace {
 
     fn setting(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
-        Ok(self.turn.get(Room::Keys, &layout::setting_key(name), &mut out)?.then_some(out))
+        Ok(self.turn.get(FamilyKind::Keys, &layout::setting_key(name), &mut out)?.then_some(out))
     }
 
     fn number_setting(&self, name: &[u8]) -> Result<Option<u64>> {
@@ -442,9 +442,9 @@ impl Keyspace {
             return Err(Error::Format(format, FORMAT));
         }
         if is_writable && format < FORMAT {
-            self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+            self.turn.put(FamilyKind::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
             // Counted by a program that wrote the earlier version, and perhaps changed since by one that does not count.
-            self.turn.delete(Room::Keys, layout::setting_key(BYTES));
+            self.turn.delete(FamilyKind::Keys, layout::setting_key(BYTES));
             self.turn.commit(&WriteOptions::default())?;
         }
         self.seed = self.number_setting(b"seed")?.ok_or(Error::Damaged("the seed is missing"))?;
@@ -464,7 +464,7 @@ impl Keyspace {
     fn create(&mut self, random: u64) -> Result<()> {
         let mut is_empty = true;
         let everything = (Vec::new(), vec![u8::MAX; 16]);
-        self.turn.walk(Room::Keys, &everything, Direction::Forward, &mut |_, _| {
+        self.turn.walk(FamilyKind::Keys, &everything, Direction::Forward, &mut |_, _| {
             is_empty = false;
             ControlFlow::Break(())
         })?;
@@ -473,8 +473,8 @@ impl Keyspace {
             return Err(Error::Format(0, FORMAT));
         }
         self.seed = random;
-        self.turn.put(Room::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
-        self.turn.put(Room::Keys, layout::setting_key(b"seed"), random.to_le_bytes());
+        self.turn.put(FamilyKind::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
+        self.turn.put(FamilyKind::Keys, layout::setting_key(b"seed"), random.to_le_bytes());
         self.turn.commit(&WriteOptions::default())
     }
 
@@ -581,14 +581,14 @@ impl Keyspace {
     fn put_counters(&mut self) {
         if self.is_successor {
             let (name, value) = self.encode_successor();
-            return self.turn.put(Room::Keys, layout::setting_key(name), value);
+            return self.turn.put(FamilyKind::Keys, layout::setting_key(name), value);
         }
         let others = Counters { bytes: self.committed.bytes, ..self.counters.clone() };
         if others != self.committed || self.has_put_counters {
-            self.turn.put(Room::Keys, layout::setting_key(COUNTERS), self.counters.encode());
+            self.turn.put(FamilyKind::Keys, layout::setting_key(COUNTERS), self.counters.encode());
         }
         if self.counters.bytes.is_some() && (self.counters.bytes != self.committed.bytes || self.has_put_counters) {
-            self.turn.put(Room::Keys, layout::setting_key(BYTES), self.counters.encode_bytes());
+            self.turn.put(FamilyKind::Keys, layout::setting_key(BYTES), self.counters.encode_bytes());
         }
     }
 
@@ -700,9 +700,9 @@ impl Keyspace {
     }
 
     /// The next elements within bounds, copied, so that they can be changed.
-    fn chunk(&self, room: Room, bounds: &layout::Bounds, direction: Direction, most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn chunk(&self, family: FamilyKind, bounds: &layout::Bounds, direction: Direction, most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut found = Vec::new();
-        self.turn.walk(room, bounds, direction, &mut |key, value| {
+        self.turn.walk(family, bounds, direction, &mut |key, value| {
             found.push((key.to_vec(), value.to_vec()));
             if found.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -7,14 +7,14 @@
 //! entry that says that they exist: until reads find that entry.
 //! entry that says that they exist: until reads find that entry.
 
-use super::layout::{Room, exists_key, owner};
+use super::layout::{FamilyKind, exists_key, owner};
 use parking_lot::{Mutex, RwLock};
 use sinterdb::operator::{CompactionFilter, Decision};
 use sinterdb::{Db, Family, ReadOptions};
 use std::collections::HashSet;
 
 /// The family whose filter this is.
-pub(super) const ROOM: Room = Room::Elements;
+pub(super) const FAMILY: FamilyKind = FamilyKind::Elements;
 
 #[derive(Default)]
 struct Held {

@@ -5,7 +5,7 @@
 
 use super::Keyspace;
 use super::error::Result;
-use super::layout::{Bounds, Room};
+use super::layout::{Bounds, FamilyKind};
 use super::turn::Direction;
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ impl Keyspace {
     /// Counts up to `most` elements, at least one, and removes them from the bounds.
     pub(super) fn pass(&self, bounds: &mut Bounds, direction: Direction, most: u64) -> Result<u64> {
         let (mut passed, mut last) = (0, Vec::new());
-        self.turn.walk(Room::Elements, bounds, direction, &mut |place, _| {
+        self.turn.walk(FamilyKind::Elements, bounds, direction, &mut |place, _| {
             passed += 1;
             if passed < most {
                 return ControlFlow::Continue(());
@@ -68,7 +68,7 @@ impl Keyspace {
         let Some(from_end) = total.checked_sub(1).and_then(|last| last.checked_sub(position)) else { return Ok(None) };
         let (direction, skip) = if position <= from_end { (Direction::Forward, position) } else { (Direction::Backward, from_end) };
         let (mut passed, mut found) = (0, None);
-        self.turn.walk(Room::Elements, whole, direction, &mut |place, _| {
+        self.turn.walk(FamilyKind::Elements, whole, direction, &mut |place, _| {
             if passed < skip {
                 passed += 1;
                 return ControlFlow::Continue(());
@@ -82,7 +82,7 @@ impl Keyspace {
     /// The first places within bounds.
     pub(super) fn places(&self, bounds: &Bounds, most: u64) -> Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
-        self.turn.walk(Room::Elements, bounds, Direction::Forward, &mut |place, _| {
+        self.turn.walk(FamilyKind::Elements, bounds, Direction::Forward, &mut |place, _| {
             found.push(place.to_vec());
             if found.len() as u64 == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -3,7 +3,7 @@
 use super::Keyspace;
 use super::entry::Kind;
 use super::error::Result;
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::turn::Direction;
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ impl Keyspace {
             return Ok(Some(own));
         }
         let (mut seen, mut bytes) = (0u64, 0u64);
-        self.turn.walk(Room::Elements, &layout::elements(head.id), Direction::Forward, &mut |place, value| {
+        self.turn.walk(FamilyKind::Elements, &layout::elements(head.id), Direction::Forward, &mut |place, value| {
             if seen >= samples {
                 return ControlFlow::Break(());
             }

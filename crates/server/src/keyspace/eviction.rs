@@ -14,7 +14,7 @@ use super::due::cut;
 use super::entry::Head;
 use super::error::Result;
 use super::hot::{Counting, Purpose, Use};
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::turn::Direction;
 use std::ops::ControlFlow;
 
@@ -178,7 +178,7 @@ impl Keyspace {
         let fills = self.turn.fill_cache(false);
         let turn = &self.turn;
         for bounds in [rest, begin] {
-            walked = turn.walk_some(Room::Keys, &bounds, Direction::Forward, PATIENCE, &mut |found, value| {
+            walked = turn.walk_some(FamilyKind::Keys, &bounds, Direction::Forward, PATIENCE, &mut |found, value| {
                 let (place, deadline) = match layout::split_expiry_key(found).filter(|_| is_volatile) {
                     Some((deadline, place, key)) => (layout::entry_key(self.seed, place, key), deadline),
                     None => (found.to_vec(), 0),

@@ -13,7 +13,7 @@ use super::changes::Change;
 use super::collection::{Collection, Edit};
 use super::entry::{FieldDeadlines, Head};
 use super::error::{Error, Result};
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::passed::Passed;
 use super::trace::Trace;
 use super::turn::Direction;
@@ -72,7 +72,7 @@ impl Keyspace {
             return Ok(inline.deadline(field)?.unwrap_or(0));
         }
         let mut out = Vec::new();
-        if !self.turn.get(Room::Elements, &layout::field_deadline_key(head.id, self.seed, field), &mut out)? {
+        if !self.turn.get(FamilyKind::Elements, &layout::field_deadline_key(head.id, self.seed, field), &mut out)? {
             return Ok(0);
         }
         let deadline = out.as_slice().try_into().map(u64::from_be_bytes).map_err(|_| DAMAGED)?;
@@ -121,16 +121,16 @@ impl Keyspace {
             return;
         }
         if old > 0 {
-            self.turn.delete(Room::Elements, layout::due_key(id, old, field));
+            self.turn.delete(FamilyKind::Elements, layout::due_key(id, old, field));
         }
         let by_name = layout::field_deadline_key(id, self.seed, field);
         if new > 0 {
             let due = layout::due_key(id, new, field);
             self.due.add_field(id, &due);
-            self.turn.put(Room::Elements, due, b"");
-            self.turn.put(Room::Elements, by_name, new.to_be_bytes());
+            self.turn.put(FamilyKind::Elements, due, b"");
+            self.turn.put(FamilyKind::Elements, by_name, new.to_be_bytes());
         } else {
-            self.turn.delete(Room::Elements, by_name);
+            self.turn.delete(FamilyKind::Elements, by_name);
         }
     }
 
@@ -163,7 +163,7 @@ impl Keyspace {
             Some(inline) => inline.first_deadline()?,
             None => {
                 let bounds = self.due.cut_fields(id, layout::all_dues(id, fields.first));
-                let found = self.chunk(Room::Elements, &bounds, Direction::Forward, 1)?;
+                let found = self.chunk(FamilyKind::Elements, &bounds, Direction::Forward, 1)?;
                 let (place, _) = found.first().ok_or(DAMAGED)?;
                 self.due.reach_field(id, place);
                 layout::split_due_key(place).map_or(0, |(deadline, _)| deadline)
@@ -237,7 +237,7 @@ impl Keyspace {
             return Ok(last < self.now);
         }
         let mut last = u64::MAX;
-        self.turn.walk(Room::Elements, &layout::all_dues(head.id, head.fields.first), Direction::Backward, &mut |place, _| {
+        self.turn.walk(FamilyKind::Elements, &layout::all_dues(head.id, head.fields.first), Direction::Backward, &mut |place, _| {
             last = layout::split_due_key(place).map_or(u64::MAX, |(deadline, _)| deadline);
             ControlFlow::Break(())
         })?;
@@ -257,7 +257,7 @@ impl Keyspace {
         loop {
             let asked = CHUNK.min(most - removed);
             let bounds = self.due.cut_fields(edit.head.id, layout::dues(edit.head.id, edit.head.fields.first, self.now));
-            let due = self.chunk(Room::Elements, &bounds, Direction::Forward, asked)?;
+            let due = self.chunk(FamilyKind::Elements, &bounds, Direction::Forward, asked)?;
             for (place, _) in &due {
                 let (deadline, field) = layout::split_due_key(place).ok_or(DAMAGED)?;
                 self.move_field_deadline(edit.head.id, field, deadline, 0);

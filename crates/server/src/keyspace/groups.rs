@@ -8,7 +8,7 @@ use super::changes::Change;
 use super::entry::Head;
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
-use super::layout::{self, GroupPlace, Room, check_member};
+use super::layout::{self, FamilyKind, GroupPlace, check_member};
 use super::turn::Direction;
 use super::{Keyspace, RANGE_FROM};
 use sinterdb::internal::coding::{Decoder, put_varint};
@@ -194,7 +194,7 @@ impl Pending {
 impl Keyspace {
     fn element(&self, place: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
-        Ok(self.turn.get(Room::Elements, place, &mut out)?.then_some(out))
+        Ok(self.turn.get(FamilyKind::Elements, place, &mut out)?.then_some(out))
     }
 
     /// A group of a stream.
@@ -206,7 +206,7 @@ impl Keyspace {
     /// All groups of a stream by name.
     pub fn groups(&self, head: &Head) -> Result<Vec<(Vec<u8>, Group)>> {
         let mut all = Vec::new();
-        self.turn.walk(Room::Elements, &layout::groups(head.id), Direction::Forward, &mut |place, value| {
+        self.turn.walk(FamilyKind::Elements, &layout::groups(head.id), Direction::Forward, &mut |place, value| {
             all.push((layout::split_group_key(place).unwrap_or_default().to_vec(), Group::decode(head.id, value)));
             ControlFlow::Continue(())
         })?;
@@ -229,7 +229,7 @@ impl Keyspace {
     /// All consumers of a group with their numbers, by name.
     pub fn consumers(&self, group: &Group) -> Result<Vec<(u64, Consumer)>> {
         let mut numbers = Vec::new();
-        self.turn.walk(Room::Elements, &layout::consumer_names(group.place), Direction::Forward, &mut |_, value| {
+        self.turn.walk(FamilyKind::Elements, &layout::consumer_names(group.place), Direction::Forward, &mut |_, value| {
             numbers.push(Decoder::new(value).varint().ok_or(DAMAGED));
             ControlFlow::Continue(())
         })?;
@@ -248,7 +248,7 @@ impl Keyspace {
             Some(consumer) => layout::owned(group.place, consumer, range.0, range.1),
         };
         let mut outcome = Ok(());
-        self.turn.walk(Room::Elements, &bounds, Direction::Forward, &mut |place, value| {
+        self.turn.walk(FamilyKind::Elements, &bounds, Direction::Forward, &mut |place, value| {
             let found = layout::split_entry_id(place).ok_or(DAMAGED).and_then(|id| {
                 let pending = if owner.is_none() { Pending::decode(value)? } else { self.pending(group, id)?.ok_or(DAMAGED)? };
                 Ok((id, pending))
@@ -269,7 +269,7 @@ impl Keyspace {
         let bounds = layout::pending(group.place, EntryId::MIN, EntryId::MAX);
         let edge = |direction| {
             let mut found = None;
-            self.turn.walk(Room::Elements, &bounds, direction, &mut |place, _| {
+            self.turn.walk(FamilyKind::Elements, &bounds, direction, &mut |place, _| {
                 found = layout::split_entry_id(place);
                 ControlFlow::Break(())
             })?;
@@ -293,7 +293,7 @@ impl Keyspace {
     /// Adds a pending entry, which the group does not have yet.
     pub fn add_pending(&mut self, new: &mut NewGroup, id: EntryId, delivered: u64, deliveries: u64) {
         let pending = Pending { consumer: NOBODY, delivered, deliveries };
-        self.turn.put(Room::Elements, layout::pending_key(new.group.place, id), pending.encode());
+        self.turn.put(FamilyKind::Elements, layout::pending_key(new.group.place, id), pending.encode());
         new.group.pending += 1;
         new.unowned += 1;
     }
@@ -317,14 +317,14 @@ impl Keyspace {
         let place = new.group.place;
         consumer.pending += 1;
         new.unowned = new.unowned.saturating_sub(1);
-        self.turn.put(Room::Elements, layout::pending_key(place, id), Pending { consumer: *number, ..pending }.encode());
-        self.turn.put(Room::Elements, layout::owned_key(place, *number, id), Vec::new());
+        self.turn.put(FamilyKind::Elements, layout::pending_key(place, id), Pending { consumer: *number, ..pending }.encode());
+        self.turn.put(FamilyKind::Elements, layout::owned_key(place, *number, id), Vec::new());
         Ok(true)
     }
 
     fn put_new_consumer(&mut self, new: &mut NewGroup) {
         if let Some((number, consumer)) = new.consumer.take() {
-            self.turn.put(Room::Elements, layout::consumer_key(new.group.place, number), consumer.encode());
+            self.turn.put(FamilyKind::Elements, layout::consumer_key(new.group.place, number), consumer.encode());
         }
     }
 
@@ -333,7 +333,7 @@ impl Keyspace {
         self.put_new_consumer(&mut new);
         let is_whole = new.unowned == 0;
         if is_whole {
-            self.turn.put(Room::Elements, layout::group_key(new.group.place.0, &new.name), new.group.encode());
+            self.turn.put(FamilyKind::Elements, layout::group_key(new.group.place.0, &new.name), new.group.encode());
         }
         is_whole
     }
@@ -343,7 +343,7 @@ impl Keyspace {
         let number = self.new_id();
         let mut value = Vec::with_capacity(7);
         put_varint(&mut value, number);
-        self.turn.put(Room::Elements, layout::consumer_name_key(group.place, name), value);
+        self.turn.put(FamilyKind::Elements, layout::consumer_name_key(group.place, name), value);
         number
     }
 }
@@ -353,7 +353,7 @@ impl Keyspace {
     /// Makes a group; the caller has seen that there is none of this name.
     pub fn create_group(&mut self, head: &Head, name: &[u8], last: EntryId, read: Option<u64>) {
         let group = Group { place: (head.id, self.new_id()), last, read, pending: 0, consumers: 0 };
-        self.turn.put(Room::Elements, layout::group_key(head.id, name), group.encode());
+        self.turn.put(FamilyKind::Elements, layout::group_key(head.id, name), group.encode());
     }
 
     /// Removes a group and everything that belongs to it. Counts as a change of the key: clients that wait for the group's entries must
@@ -361,15 +361,15 @@ impl Keyspace {
     pub fn remove_group(&mut self, (db, key): (usize, &[u8]), name: &[u8], group: &Group) -> Result<()> {
         self.make_stale(key, false);
         self.touch(db, key);
-        self.turn.delete(Room::Elements, layout::group_key(group.place.0, name));
+        self.turn.delete(FamilyKind::Elements, layout::group_key(group.place.0, name));
         let whole = layout::all_grouped(group.place);
         // Pending entries and consumers are stored twice each.
         if group.pending.saturating_add(group.consumers).saturating_mul(2) > RANGE_FROM {
-            self.turn.clear(Room::Elements, whole);
+            self.turn.clear(FamilyKind::Elements, whole);
             return Ok(());
         }
         for place in self.places(&whole, u64::MAX)? {
-            self.turn.delete(Room::Elements, place);
+            self.turn.delete(FamilyKind::Elements, place);
         }
         Ok(())
     }
@@ -386,10 +386,10 @@ impl Keyspace {
         self.trace_group(&mut edit);
         let place = edit.group.place;
         if edit.group != edit.old {
-            self.turn.put(Room::Elements, layout::group_key(place.0, edit.name), edit.group.encode());
+            self.turn.put(FamilyKind::Elements, layout::group_key(place.0, edit.name), edit.group.encode());
         }
         for (number, consumer) in edit.consumers {
-            self.turn.put(Room::Elements, layout::consumer_key(place, number), consumer.encode());
+            self.turn.put(FamilyKind::Elements, layout::consumer_key(place, number), consumer.encode());
         }
     }
 
@@ -437,11 +437,11 @@ impl Keyspace {
         let count = owned.len() as u64;
         for owned in owned {
             let id = layout::split_entry_id(&owned).ok_or(DAMAGED)?;
-            self.turn.delete(Room::Elements, layout::pending_key(place, id));
-            self.turn.delete(Room::Elements, owned);
+            self.turn.delete(FamilyKind::Elements, layout::pending_key(place, id));
+            self.turn.delete(FamilyKind::Elements, owned);
         }
-        self.turn.delete(Room::Elements, layout::consumer_name_key(place, name));
-        self.turn.delete(Room::Elements, layout::consumer_key(place, number));
+        self.turn.delete(FamilyKind::Elements, layout::consumer_name_key(place, name));
+        self.turn.delete(FamilyKind::Elements, layout::consumer_key(place, number));
         edit.consumers.remove(&number);
         edit.group.pending = edit.group.pending.saturating_sub(count);
         edit.group.consumers = edit.group.consumers.saturating_sub(1);
@@ -461,15 +461,15 @@ impl Keyspace {
             if let Some(old) = old {
                 self.disown(edit, id, old.consumer)?;
             }
-            self.turn.put(Room::Elements, layout::owned_key(place, new.consumer, id), Vec::new());
+            self.turn.put(FamilyKind::Elements, layout::owned_key(place, new.consumer, id), Vec::new());
             self.change(edit, new.consumer)?.pending += 1;
         }
-        self.turn.put(Room::Elements, layout::pending_key(place, id), new.encode());
+        self.turn.put(FamilyKind::Elements, layout::pending_key(place, id), new.encode());
         Ok(())
     }
 
     fn disown(&mut self, edit: &mut GroupEdit, id: EntryId, consumer: u64) -> Result<()> {
-        self.turn.delete(Room::Elements, layout::owned_key(edit.group.place, consumer, id));
+        self.turn.delete(FamilyKind::Elements, layout::owned_key(edit.group.place, consumer, id));
         let consumer = self.change(edit, consumer)?;
         consumer.pending = consumer.pending.saturating_sub(1);
         Ok(())
@@ -481,7 +481,7 @@ impl Keyspace {
             edit.touched.push(id);
         }
         self.disown(edit, id, old.consumer)?;
-        self.turn.delete(Room::Elements, layout::pending_key(edit.group.place, id));
+        self.turn.delete(FamilyKind::Elements, layout::pending_key(edit.group.place, id));
         edit.group.pending = edit.group.pending.saturating_sub(1);
         Ok(())
     }

@@ -33,7 +33,7 @@ pub use uses::Counting;
 pub(super) use uses::Use;
 
 use super::{entry, layout};
-use shard::{Place, Shard, mark_of, place, unit_of};
+use shard::{IndexSlot, Shard, mark_of, place, unit_of};
 use sinterdb::internal::prefetch;
 use uses::Clock;
 
@@ -195,7 +195,7 @@ pub(super) struct Hot {
 impl Hot {
     /// A cache that takes at most so many bytes of memory in all. With less than a segment and its index need, it holds nothing.
     pub fn new(capacity: u64) -> Hot {
-        let per_segment = SEGMENT + SEGMENT / PER_PLACE * (size_of::<Place>() + size_of::<u32>());
+        let per_segment = SEGMENT + SEGMENT / PER_PLACE * (size_of::<IndexSlot>() + size_of::<u32>());
         // Units have 32 bits.
         let most = (capacity / per_segment as u64).min(u64::from(u32::MAX / SEGMENT_UNITS));
         let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -213,7 +213,7 @@ impl Hot {
 
     /// Memory in use, bytes.
     pub fn used(&self) -> u64 {
-        (self.segments.len() * SEGMENT + self.places * size_of::<Place>() + self.missed.len() * size_of::<u32>()) as u64
+        (self.segments.len() * SEGMENT + self.places * size_of::<IndexSlot>() + self.missed.len() * size_of::<u32>()) as u64
     }
 
     /// Number of entries.
@@ -538,7 +538,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn key(n: usize) -> Vec<u8> {
-        layout::entry_key(7, layout::Places::START.of(n % 3), format!("key{n}").as_bytes())
+        layout::entry_key(7, layout::DatabaseBytes::START.of(n % 3), format!("key{n}").as_bytes())
     }
 
     fn get(hot: &mut Hot, key: &[u8]) -> Option<Vec<u8>> {
@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(&b"one"[..]));
         assert_eq!((hot.counts, hot.len()), (HotCounts { hits: 1, misses: 1 }, 1));
         // The same name in another database is another key.
-        assert_eq!(get(&mut hot, &layout::entry_key(7, layout::Places::START.of(2), b"key1")), None);
+        assert_eq!(get(&mut hot, &layout::entry_key(7, layout::DatabaseBytes::START.of(2), b"key1")), None);
         for value in [&b"two"[..], b"", b"longer than before, so that it moves", b"x"] {
             hot.wrote(&key(1), Some(value));
             assert_eq!(get(&mut hot, &key(1)).as_deref(), Some(value));
@@ -676,7 +676,7 @@ mod tests {
             }
         });
         assert_eq!((idle(&hot, 1), idle(&hot, 4_999), idle(&hot, 4_998)), (Some(9_000), None, Some(0)));
-        let long = layout::entry_key(7, layout::Places::START.of(0), b"long");
+        let long = layout::entry_key(7, layout::DatabaseBytes::START.of(0), b"long");
         let value = [&b"\0"[..], &[7; 5000]].concat();
         keep(&mut hot, &long, &value);
         assert_eq!((hot.get(&long, &mut out, Purpose::Use), out.as_slice()), (Some(Part::Start(5000)), &b"\0"[..]));
@@ -726,7 +726,7 @@ mod tests {
     fn entries_of_the_least_size_do_not_fill_the_index() {
         let (mut hot, mut most) = (Hot::new(80 << 10), 0);
         for n in 0..10_000usize {
-            let name = layout::entry_key(7, layout::Places::START.of(0), &(n as u64).to_le_bytes()[..2]);
+            let name = layout::entry_key(7, layout::DatabaseBytes::START.of(0), &(n as u64).to_le_bytes()[..2]);
             keep(&mut hot, &name, b"");
             assert_eq!(get(&mut hot, &name).as_deref(), Some(&b""[..]));
             most = most.max(hot.len());
@@ -748,7 +748,7 @@ mod tests {
                 hot.missed(&key(n), &value, Purpose::Use);
             }
             let least = hot.len() as u64 * 80;
-            assert!(hot.used() <= least * 2 + (SHARDS * FIRST_PLACES * size_of::<Place>() + SEGMENT) as u64, "{} for {n}", hot.used());
+            assert!(hot.used() <= least * 2 + (SHARDS * FIRST_PLACES * size_of::<IndexSlot>() + SEGMENT) as u64, "{} for {n}", hot.used());
         }
         hot.check();
         assert_eq!((0..60_000).filter(|n| hot.expect_entry(&key(*n)) && get(&mut hot, &key(*n)).is_some()).count(), 60_000);

@@ -5,7 +5,7 @@
 
 use super::entry::{Head, Kind};
 use super::error::Result;
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::turn::Direction;
 use super::{Cleaner, Edit, Keyspace};
 use std::ops::ControlFlow;
@@ -48,7 +48,7 @@ impl Keyspace {
     /// Shows `visit` all keys of a database whose deadline has not passed, in no order, until it breaks.
     pub fn walk_keys(&self, db: usize, visit: &mut VisitKey) -> Result<()> {
         let mut damage = Ok(());
-        self.turn.walk(Room::Keys, &layout::entries(self.counters.places.of(db), 0), Direction::Forward, &mut |place, entry| {
+        self.turn.walk(FamilyKind::Keys, &layout::entries(self.counters.places.of(db), 0), Direction::Forward, &mut |place, entry| {
             let Some((_, key)) = layout::split_entry_key(place) else { return ControlFlow::Continue(()) };
             match Head::decode(entry) {
                 Ok((head, _)) if self.has_ended(&head) => ControlFlow::Continue(()),
@@ -83,7 +83,7 @@ impl Keyspace {
     /// Withdraws all writes of this turn to a collection that [`Keyspace::replace`] has begun: the key keeps its old value.
     pub fn abandon(&mut self, edit: &Edit) {
         if edit.head.id != 0 {
-            self.turn.forget(Room::Elements, &layout::elements(edit.head.id));
+            self.turn.forget(FamilyKind::Elements, &layout::elements(edit.head.id));
             self.ranks.forget(edit.head.id);
         }
     }

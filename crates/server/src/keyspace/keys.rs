@@ -6,7 +6,7 @@ use super::delta;
 use super::entry::{Head, Kind, LONG, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::hot::{Part, Purpose};
-use super::layout::{self, Bounds, DATABASES, Room};
+use super::layout::{self, Bounds, DATABASES, FamilyKind};
 use super::turn::Direction;
 use super::{CHUNK, Keyspace, Passed};
 use std::ops::ControlFlow;
@@ -222,9 +222,9 @@ impl Keyspace {
     fn copy_elements(&mut self, from: u64, to: u64) -> Result<()> {
         let bounds = layout::elements(from);
         // A copy of many elements must not push other data out of the cache.
-        let source = self.turn.of_now(Room::Elements, &bounds);
-        source.walk(Room::Elements, &bounds, Direction::Forward, &mut |element, value| {
-            self.turn.put(Room::Elements, layout::with_owner(element, to), value);
+        let source = self.turn.of_now(FamilyKind::Elements, &bounds);
+        source.walk(FamilyKind::Elements, &bounds, Direction::Forward, &mut |element, value| {
+            self.turn.put(FamilyKind::Elements, layout::with_owner(element, to), value);
             ControlFlow::Continue(())
         })
     }
@@ -245,7 +245,7 @@ impl Keyspace {
         if old_id != new.id {
             old.inspect(|old| self.delete_elements(old));
             if new.id != 0 {
-                self.turn.put(Room::Elements, layout::exists_key(new.id), Vec::new());
+                self.turn.put(FamilyKind::Elements, layout::exists_key(new.id), Vec::new());
             }
         }
         let mut new = Head { deltas: 0, ..new.with_body(body) };
@@ -258,7 +258,7 @@ impl Keyspace {
             _ => None,
         };
         let Some(deltas) = deltas else {
-            return self.turn.put_with(Room::Keys, &self.place, |out| new.put(out, body));
+            return self.turn.put_with(FamilyKind::Keys, &self.place, |out| new.put(out, body));
         };
         new.deltas = deltas;
         let step = delta::step(&new.encode(b""), splices.unwrap_or_default());
@@ -276,7 +276,7 @@ impl Keyspace {
         self.counters.keys[db] = self.counters.keys[db].saturating_sub(1);
         self.move_deadline(db, key, Some(old), None);
         self.count_bytes(db, key, Some(old), None);
-        self.turn.delete(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key));
+        self.turn.delete(FamilyKind::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key));
         self.changed(db, key, why);
     }
 
@@ -288,7 +288,7 @@ impl Keyspace {
         if of.is_in_pieces() {
             self.clear_pieces(of.id, of.count);
         }
-        self.turn.delete(cleaner::ROOM, layout::exists_key(of.id));
+        self.turn.delete(cleaner::FAMILY, layout::exists_key(of.id));
         self.ranks.forget(of.id);
         self.deleted.push(of.id);
     }
@@ -307,13 +307,13 @@ impl Keyspace {
         self.own.change(db, key, old, new);
         let place = self.counters.places.of(db);
         if let Some(old) = old {
-            self.turn.delete(Room::Keys, layout::expiry_key(old, place, key));
+            self.turn.delete(FamilyKind::Keys, layout::expiry_key(old, place, key));
         }
         if let Some(new) = new {
             let expiry = layout::expiry_key(new, place, key);
             self.due.add_key(new, &expiry);
             self.hand.add_deadline(&expiry);
-            self.turn.put(Room::Keys, expiry, Vec::new());
+            self.turn.put(FamilyKind::Keys, expiry, Vec::new());
         }
     }
 
@@ -333,12 +333,12 @@ impl Keyspace {
         self.disturb(|place| place == db)?;
         let is_alone = (0..DATABASES).all(|other| other == db || self.counters.keys[other] == 0);
         if is_alone {
-            self.turn.clear(Room::Keys, self.generation().deadlines());
+            self.turn.clear(FamilyKind::Keys, self.generation().deadlines());
             self.clear_elements();
         } else {
             self.delete_collections_of(db)?;
         }
-        self.turn.clear(Room::Keys, layout::entries(self.counters.places.of(db), 0));
+        self.turn.clear(FamilyKind::Keys, layout::entries(self.counters.places.of(db), 0));
         self.counters.keys[db] = 0;
         self.counters.deadlines[db] = 0;
         self.counters.expiring[db] = 0;
@@ -350,8 +350,8 @@ impl Keyspace {
     pub fn clear_all(&mut self) -> Result<()> {
         self.note_change_of_all();
         self.disturb(|_| true)?;
-        self.turn.clear(Room::Keys, self.generation().entries());
-        self.turn.clear(Room::Keys, self.generation().deadlines());
+        self.turn.clear(FamilyKind::Keys, self.generation().entries());
+        self.turn.clear(FamilyKind::Keys, self.generation().deadlines());
         self.clear_elements();
         self.counters.keys = [0; DATABASES];
         self.counters.deadlines = [0; DATABASES];
@@ -363,7 +363,7 @@ impl Keyspace {
     /// Deletes the elements of all collections.
     pub(super) fn clear_elements(&mut self) {
         for bounds in self.elements_in_use() {
-            self.turn.clear(Room::Elements, bounds);
+            self.turn.clear(FamilyKind::Elements, bounds);
         }
         self.ranks.clear();
         self.all_deleted = true;
@@ -381,7 +381,7 @@ impl Keyspace {
             for (place, head) in &chunk {
                 self.delete_elements(head);
                 if let (Some(deadline), Some((_, key))) = (head.next_deadline(), layout::split_entry_key(place)) {
-                    self.turn.delete(Room::Keys, layout::expiry_key(deadline, place_of, key));
+                    self.turn.delete(FamilyKind::Keys, layout::expiry_key(deadline, place_of, key));
                 }
             }
         }
@@ -391,7 +391,7 @@ impl Keyspace {
     /// bounds.
     pub(super) fn heads(&self, bounds: &mut Bounds) -> Result<Vec<(Vec<u8>, Head)>> {
         let (mut chunk, mut damage) = (Vec::new(), Ok(()));
-        self.turn.walk(Room::Keys, bounds, Direction::Forward, &mut |place, value| {
+        self.turn.walk(FamilyKind::Keys, bounds, Direction::Forward, &mut |place, value| {
             match Head::decode(value) {
                 Ok((head, _)) => chunk.push((place.to_vec(), head)),
                 Err(error) => damage = Err(error),
@@ -412,7 +412,7 @@ impl Keyspace {
         // Most of the time nothing is due. A look reads everything before the first deadline in a table, which may be a huge value.
         let Some(before) = self.now.checked_sub(1).filter(|before| most > 0 && *before >= self.due.first) else { return Ok(0) };
         let bounds = self.due.cut_keys(self.generation().deadlines_within(self.due.first, before));
-        let due = self.chunk(Room::Keys, &bounds, Direction::Forward, most)?;
+        let due = self.chunk(FamilyKind::Keys, &bounds, Direction::Forward, most)?;
         let (mut dealt, mut last) = (0, self.due.first);
         for (place, _) in &due {
             let (deadline, of, key) = layout::split_expiry_key(place).ok_or(Error::Damaged("a deadline"))?;
@@ -443,7 +443,7 @@ impl Keyspace {
         // Finding a key whose deadline has passed removes the key and its deadline.
         let found = self.find(db, key)?;
         if found.is_some_and(|head| head.next_deadline() != Some(deadline)) {
-            self.turn.delete(Room::Keys, place);
+            self.turn.delete(FamilyKind::Keys, place);
         }
         Ok(removed)
     }
@@ -451,7 +451,7 @@ impl Keyspace {
     /// The first deadline from a time on; the largest possible time if there is none.
     fn first_deadline(&self, from: u64) -> Result<u64> {
         let mut first = None;
-        self.turn.walk(Room::Keys, &self.generation().deadlines_within(from, u64::MAX), Direction::Forward, &mut |place, _| {
+        self.turn.walk(FamilyKind::Keys, &self.generation().deadlines_within(from, u64::MAX), Direction::Forward, &mut |place, _| {
             first = layout::split_expiry_key(place).map(|(deadline, ..)| deadline);
             ControlFlow::Break(())
         })?;

@@ -1,6 +1,6 @@
 //! Engine keys of keys, elements and settings (docs/decisions/0020).
 //!
-//! Family `default` ([`Room::Keys`]):
+//! Family `default` ([`FamilyKind::Keys`]):
 //!
 //! ```text
 //! database 0x00..0x1f | hash of the key, 7 bytes | key      what the key holds: `entry`
@@ -8,9 +8,9 @@
 //! 0x30 | name                                               settings of the keyspace
 //! ```
 //!
-//! The byte of a database is its [`Place`]; the setting `counters` says which number of `SELECT` has which place. There are two
-//! generations of places: 0x00..0x0f with the deadlines of 0x20, and 0x10..0x1f with those of 0x21. A keyspace has its databases in one of
-//! them. In the other there is nothing, or a keyspace that is being filled to replace the first one: `successor`.
+//! The byte of a database is its [`DatabaseByte`]; the setting `counters` says which number of `SELECT` has which byte. There are two
+//! generations of these bytes: 0x00..0x0f with the deadlines of 0x20, and 0x10..0x1f with those of 0x21. A keyspace has its databases in
+//! one of them. In the other there is nothing, or a keyspace that is being filled to replace the first one: `successor`.
 //!
 //! A small collection has its elements in its key's entry. Family `elements` has the elements of all others:
 //! `id of the collection, 6 bytes | part | rest`. Numbers are big-endian, so that bytes order as the numbers do.
@@ -89,9 +89,9 @@ const CONSUMER: u8 = 1;
 const PENDING: u8 = 2;
 const OWNED: u8 = 3;
 
-/// A column family of the engine.
+/// One of the two column families of a keyspace in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum FamilyKind {
     /// Keys, deadlines, settings.
     Keys,
     /// Elements of collections.
@@ -122,13 +122,13 @@ pub fn check_member(member: &[u8]) -> Result<()> {
     if member.len() > NAME_MAX { Err(Error::TooLong("a member of a collection")) } else { Ok(()) }
 }
 
-/// Byte of a database in engine keys. [`Places`] maps the numbers of `SELECT` to it.
+/// Byte of a database in engine keys. [`DatabaseBytes`] maps the numbers of `SELECT` to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u8);
+pub(super) struct DatabaseByte(u8);
 
-impl Place {
-    fn read(byte: u8) -> Option<Place> {
-        (usize::from(byte) < DATABASES * GENERATIONS).then_some(Place(byte))
+impl DatabaseByte {
+    fn read(byte: u8) -> Option<DatabaseByte> {
+        (usize::from(byte) < DATABASES * GENERATIONS).then_some(DatabaseByte(byte))
     }
 
     fn generation(self) -> Generation {
@@ -167,23 +167,23 @@ impl Generation {
     }
 }
 
-/// Place of each database in the engine. Two databases change places without a key being moved.
+/// Byte of each database in the engine. Two databases change bytes without a key being moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Places([u8; DATABASES]);
+pub(super) struct DatabaseBytes([u8; DATABASES]);
 
-impl Places {
-    /// Places of a new keyspace: each database at its own number.
-    pub const START: Places = Places::of_generation(Generation(0));
+impl DatabaseBytes {
+    /// Bytes of a new keyspace: each database at its own number.
+    pub const START: DatabaseBytes = DatabaseBytes::of_generation(Generation(0));
 
-    /// Places of a generation: each database at its own number.
-    pub const fn of_generation(generation: Generation) -> Places {
+    /// Bytes of a generation: each database at its own number.
+    pub const fn of_generation(generation: Generation) -> DatabaseBytes {
         let mut places = [0; DATABASES];
         let mut db = 0;
         while db < DATABASES {
             places[db] = generation.0 * DATABASES as u8 + db as u8;
             db += 1;
         }
-        Places(places)
+        DatabaseBytes(places)
     }
 
     pub fn generation(&self) -> Generation {
@@ -191,12 +191,12 @@ impl Places {
     }
 
     /// The place of a database; the caller has a number below [`DATABASES`].
-    pub fn of(&self, db: usize) -> Place {
-        Place(self.0[db.min(DATABASES - 1)])
+    pub fn of(&self, db: usize) -> DatabaseByte {
+        DatabaseByte(self.0[db.min(DATABASES - 1)])
     }
 
     /// The database at a place.
-    pub fn database(&self, place: Place) -> usize {
+    pub fn database(&self, place: DatabaseByte) -> usize {
         self.0.iter().position(|other| *other == place.0).unwrap_or(0)
     }
 
@@ -208,11 +208,11 @@ impl Places {
         &self.0
     }
 
-    /// Decodes [`Places::bytes`]: each place of a generation once.
-    pub fn read(bytes: &[u8]) -> Option<Places> {
-        let places = Places(bytes.try_into().ok()?);
-        let generation = Place::read(*places.0.first()?)?.generation();
-        let is_whole = Places::of_generation(generation).0.iter().all(|place| places.0.contains(place));
+    /// Decodes [`DatabaseBytes::bytes`]: each byte of a generation once.
+    pub fn read(bytes: &[u8]) -> Option<DatabaseBytes> {
+        let places = DatabaseBytes(bytes.try_into().ok()?);
+        let generation = DatabaseByte::read(*places.0.first()?)?.generation();
+        let is_whole = DatabaseBytes::of_generation(generation).0.iter().all(|place| places.0.contains(place));
         is_whole.then_some(places)
     }
 }
@@ -241,15 +241,15 @@ fn below(prefix: Vec<u8>) -> Bounds {
 }
 
 /// Engine key of a key's entry.
-pub(super) fn entry_key(seed: u64, place: Place, key: &[u8]) -> Vec<u8> {
+pub(super) fn entry_key(seed: u64, place: DatabaseByte, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + HASH + key.len());
     put_entry_key(&mut out, seed, place, key);
     out
 }
 
 /// Appends an [`entry_key`] to `out`.
-pub(super) fn put_entry_key(out: &mut Vec<u8>, seed: u64, place: Place, key: &[u8]) {
-    // Place and hash are eight bytes.
+pub(super) fn put_entry_key(out: &mut Vec<u8>, seed: u64, place: DatabaseByte, key: &[u8]) {
+    // Byte and hash are eight bytes.
     let mut start = hash(seed, key).to_be_bytes();
     start[0] = place.0;
     out.reserve(start.len() + key.len());
@@ -262,17 +262,17 @@ pub(super) fn split_entry_key(entry: &[u8]) -> Option<(u64, &[u8])> {
     split_hashed(entry.get(1..)?)
 }
 
-/// Place of the database and the key of an [`entry_key`].
-pub(super) fn split_place(entry: &[u8]) -> Option<(Place, &[u8])> {
+/// Byte of the database and the key of an [`entry_key`].
+pub(super) fn split_place(entry: &[u8]) -> Option<(DatabaseByte, &[u8])> {
     let (_, key) = split_entry_key(entry)?;
-    Some((Place::read(*entry.first()?)?, key))
+    Some((DatabaseByte::read(*entry.first()?)?, key))
 }
 
 /// Two numbers that distinguish an [`entry_key`] from others, as evenly spread as its hash; `None`: this is no such key.
 pub(super) fn marks(entry: &[u8]) -> Option<(u32, u32)> {
     let [place, a, b, c, d, e, f, g] = *entry.first_chunk::<8>()?;
     let of_place = u32::from(place).wrapping_mul(0x9e37_79b9);
-    Place::read(place).map(|_| (u32::from_be_bytes([a, b, c, d]) ^ of_place, u32::from_be_bytes([d, e, f, g]).max(1)))
+    DatabaseByte::read(place).map(|_| (u32::from_be_bytes([a, b, c, d]) ^ of_place, u32::from_be_bytes([d, e, f, g]).max(1)))
 }
 
 fn split_hashed(hashed: &[u8]) -> Option<(u64, &[u8])> {
@@ -283,14 +283,14 @@ fn split_hashed(hashed: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// The entries of a database whose hash is at least `from`.
-pub(super) fn entries(place: Place, from: u64) -> Bounds {
+pub(super) fn entries(place: DatabaseByte, from: u64) -> Bounds {
     let mut lower = vec![place.0];
     put_hash(&mut lower, from);
     (lower, vec![place.0 + 1])
 }
 
 /// Engine key of a deadline, unix milliseconds; deadlines order by time.
-pub(super) fn expiry_key(deadline: u64, place: Place, key: &[u8]) -> Vec<u8> {
+pub(super) fn expiry_key(deadline: u64, place: DatabaseByte, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(10 + key.len());
     out.push(EXPIRY + place.generation().0);
     out.extend_from_slice(&deadline.to_be_bytes());
@@ -300,10 +300,10 @@ pub(super) fn expiry_key(deadline: u64, place: Place, key: &[u8]) -> Vec<u8> {
 }
 
 /// Deadline, place of the database, and key of an [`expiry_key`].
-pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, Place, &[u8])> {
+pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, DatabaseByte, &[u8])> {
     let (deadline, rest) = entry.get(1..)?.split_first_chunk::<8>()?;
     let (place, key) = rest.split_first()?;
-    Some((u64::from_be_bytes(*deadline), Place::read(*place)?, key))
+    Some((u64::from_be_bytes(*deadline), DatabaseByte::read(*place)?, key))
 }
 
 /// Engine key of a setting of the keyspace.
@@ -592,31 +592,31 @@ pub(super) fn owned(group: GroupPlace, consumer: u64, from: EntryId, to: EntryId
 mod tests {
     use super::*;
 
-    fn place(db: usize) -> Place {
-        Places::START.of(db)
+    fn place(db: usize) -> DatabaseByte {
+        DatabaseBytes::START.of(db)
     }
 
     #[test]
     fn databases_change_places() {
-        let mut places = Places::START;
+        let mut places = DatabaseBytes::START;
         places.swap(0, 3);
         places.swap(3, 7);
         for db in 0..DATABASES {
             assert_eq!(places.database(places.of(db)), db);
         }
-        assert_eq!((places.of(0), places.of(7), places.of(3)), (Place(3), Place(0), Place(7)));
-        assert_eq!(Places::read(places.bytes()), Some(places));
-        assert_eq!(Places::read(&[0; DATABASES]), None);
-        assert_eq!(Places::read(&Places::START.bytes()[1..]), None);
+        assert_eq!((places.of(0), places.of(7), places.of(3)), (DatabaseByte(3), DatabaseByte(0), DatabaseByte(7)));
+        assert_eq!(DatabaseBytes::read(places.bytes()), Some(places));
+        assert_eq!(DatabaseBytes::read(&[0; DATABASES]), None);
+        assert_eq!(DatabaseBytes::read(&DatabaseBytes::START.bytes()[1..]), None);
     }
 
     #[test]
     fn generations_share_nothing() {
         let generations = [Generation(0), Generation(1)];
         let all = |generation: Generation| {
-            let mut places = Places::of_generation(generation);
+            let mut places = DatabaseBytes::of_generation(generation);
             places.swap(2, 9);
-            assert_eq!((Places::read(places.bytes()), places.generation()), (Some(places.clone()), generation));
+            assert_eq!((DatabaseBytes::read(places.bytes()), places.generation()), (Some(places.clone()), generation));
             let databases = 0..DATABASES;
             let keys = databases.clone().map(|db| entry_key(7, places.of(db), b"\xff")).collect::<Vec<_>>();
             (keys, databases.map(|db| expiry_key(u64::MAX - db as u64, places.of(db), b"x")).collect::<Vec<_>>())
@@ -630,9 +630,9 @@ mod tests {
             }
             assert_eq!((one.other() == one, one.other().other()), (false, one));
         }
-        let mut mixed = Places::START;
+        let mut mixed = DatabaseBytes::START;
         mixed.0[3] += DATABASES as u8;
-        assert_eq!((Places::read(mixed.bytes()), Places::read(&[32; DATABASES])), (None, None));
+        assert_eq!((DatabaseBytes::read(mixed.bytes()), DatabaseBytes::read(&[32; DATABASES])), (None, None));
         assert_eq!(split_expiry_key(&[&[EXPIRY][..], &[0; 8], b"\x20k"].concat()), None);
     }
 
@@ -699,9 +699,9 @@ mod tests {
     fn what_a_stream_has_lies_in_its_ranges_in_order() {
         let ids = [EntryId::MIN, EntryId::new(0, 1), EntryId::new(1, u64::MAX), EntryId::new(2, 0), EntryId::MAX];
         let group = (5, 9);
-        type Place = fn(GroupPlace, EntryId) -> Vec<u8>;
+        type Entry = fn(GroupPlace, EntryId) -> Vec<u8>;
         type Range = fn(GroupPlace, EntryId, EntryId) -> Bounds;
-        let families: [(Place, Range); 3] = [
+        let families: [(Entry, Range); 3] = [
             (|group, id| stream_key(group.0, id), |group, from, to| stream_entries(group.0, from, to)),
             (pending_key, pending),
             (|group, id| owned_key(group, 3, id), |group, from, to| owned(group, 3, from, to)),

@@ -1,7 +1,7 @@
 //! Libraries of functions: code by name, stored as settings of the keyspace, outside of the databases.
 
 use super::error::Result;
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 
@@ -31,7 +31,7 @@ impl Keyspace {
         let mut bounds = (prefix.clone(), [&prefix[..], &[u8::MAX]].concat());
         let mut all = Vec::new();
         loop {
-            let some = self.chunk(Room::Keys, &bounds, Direction::Forward, CHUNK)?;
+            let some = self.chunk(FamilyKind::Keys, &bounds, Direction::Forward, CHUNK)?;
             let Some((last, _)) = some.last() else { return Ok(all) };
             bounds.0 = [last, &[0][..]].concat();
             all.extend(some.into_iter().map(|(key, code)| (key.get(prefix.len()..).unwrap_or_default().to_vec(), code)));
@@ -40,13 +40,13 @@ impl Keyspace {
 
     /// Stores a library in place of one of the same name.
     pub fn put_library(&mut self, name: &[u8], code: &[u8]) {
-        self.turn.put(Room::Keys, self.library_place(name), code);
+        self.turn.put(FamilyKind::Keys, self.library_place(name), code);
         self.touched += 1;
     }
 
     /// Removes a library.
     pub fn remove_library(&mut self, name: &[u8]) {
-        self.turn.delete(Room::Keys, self.library_place(name));
+        self.turn.delete(FamilyKind::Keys, self.library_place(name));
         self.touched += 1;
     }
 
@@ -66,7 +66,7 @@ impl Keyspace {
     pub(super) fn take_next_libraries(&mut self) -> Result<Vec<Library>> {
         let libraries = self.libraries_at(NEXT_LIBRARY)?;
         for (name, _) in &libraries {
-            self.turn.delete(Room::Keys, layout::setting_key(&[NEXT_LIBRARY, name].concat()));
+            self.turn.delete(FamilyKind::Keys, layout::setting_key(&[NEXT_LIBRARY, name].concat()));
         }
         Ok(libraries)
     }

@@ -6,7 +6,7 @@
 use super::collection::Collection;
 use super::entry::{Head, Side};
 use super::error::{Error, Result};
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::turn::{Direction, Visit};
 use super::{CHUNK, Edit, Keyspace, RANGE_FROM};
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ impl Keyspace {
             Side::Left => edit.head.first.checked_sub(1).ok_or(Error::Damaged("a list's indexes have run out"))?,
             Side::Right => edit.head.index(edit.head.count)?,
         };
-        self.turn.put(Room::Elements, layout::item_key(edit.head.id, index), value);
+        self.turn.put(FamilyKind::Elements, layout::item_key(edit.head.id, index), value);
         edit.head.resize(value.len(), 0);
         edit.head.count += 1;
         if side == Side::Left {
@@ -61,7 +61,7 @@ impl Keyspace {
         let Some(last) = edit.head.count.checked_sub(1) else { return Ok(None) };
         let position = if side == Side::Left { 0 } else { last };
         let value = self.item(&edit.head, position)?.ok_or(Error::Damaged("an item of a list is missing"))?;
-        self.turn.delete(Room::Elements, layout::item_key(edit.head.id, edit.head.index(position)?));
+        self.turn.delete(FamilyKind::Elements, layout::item_key(edit.head.id, edit.head.index(position)?));
         edit.head.resize(0, value.len());
         edit.head.count = last;
         if side == Side::Left {
@@ -79,7 +79,7 @@ impl Keyspace {
             return Ok(inline.at(position)?.map(|element| element.name.to_vec()));
         }
         let mut out = Vec::new();
-        let found = self.turn.get(Room::Elements, &layout::item_key(head.id, head.index(position)?), &mut out)?;
+        let found = self.turn.get(FamilyKind::Elements, &layout::item_key(head.id, head.index(position)?), &mut out)?;
         Ok(found.then_some(out))
     }
 
@@ -99,7 +99,7 @@ impl Keyspace {
     }
 
     fn put_item(&mut self, head: &Head, position: u64, value: Vec<u8>) -> Result<()> {
-        self.turn.put(Room::Elements, layout::item_key(head.id, head.index(position)?), value);
+        self.turn.put(FamilyKind::Elements, layout::item_key(head.id, head.index(position)?), value);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Keyspace {
         let bounds = layout::items(head.id, head.index(from)?, head.index(to)?);
         let direction = if backward { Direction::Backward } else { Direction::Forward };
         let visit: &mut Visit = &mut |_, value| visit(value);
-        self.turn.walk(Room::Elements, &bounds, direction, visit)
+        self.turn.walk(FamilyKind::Elements, &bounds, direction, visit)
     }
 
     /// The items from a position up to another (excluded), in order.
@@ -170,11 +170,11 @@ impl Keyspace {
     /// Removes the items at these positions; the caller moves the window.
     fn drop_items(&mut self, head: &Collection, from: u64, to: u64) -> Result<()> {
         if to.saturating_sub(from) > RANGE_FROM {
-            self.turn.clear(Room::Elements, layout::items(head.id, head.index(from)?, head.index(to)?));
+            self.turn.clear(FamilyKind::Elements, layout::items(head.id, head.index(from)?, head.index(to)?));
             return Ok(());
         }
         for position in from..to {
-            self.turn.delete(Room::Elements, layout::item_key(head.id, head.index(position)?));
+            self.turn.delete(FamilyKind::Elements, layout::item_key(head.id, head.index(position)?));
         }
         Ok(())
     }

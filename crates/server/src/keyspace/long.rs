@@ -10,7 +10,7 @@
 use super::Keyspace;
 use super::entry::{Head, Kind, LONG, LONGEST_STRING};
 use super::error::{Error, Result};
-use super::layout::{self, PIECE, Room};
+use super::layout::{self, FamilyKind, PIECE};
 use super::pieces::{put_piece, walk_pieces};
 use super::turn::Turn;
 use std::ops::ControlFlow;
@@ -170,7 +170,7 @@ impl Keyspace {
         if length >= HUGE && self.tombstones.take(self.now) {
             // The range covers everything that belongs to the id, so that nothing lies between the tombstones of neighbours: they may share
             // a table.
-            self.turn.clear(Room::Elements, (layout::exists_key(id), layout::exists_key(id + 1)));
+            self.turn.clear(FamilyKind::Elements, (layout::exists_key(id), layout::exists_key(id + 1)));
         }
     }
 
@@ -271,7 +271,7 @@ impl Keyspace {
     }
 
     fn pieces_reader(&self, id: u64, from: u64, to: u64) -> StringReader {
-        let turn = self.turn.of_now(Room::Elements, &layout::pieces(id, from, to));
+        let turn = self.turn.of_now(FamilyKind::Elements, &layout::pieces(id, from, to));
         StringReader { source: Source::Pieces(Box::new(turn), id), at: from, to }
     }
 

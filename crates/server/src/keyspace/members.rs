@@ -4,7 +4,7 @@
 
 use super::collection::Collection;
 use super::error::Result;
-use super::layout::{self, Bounds, Room};
+use super::layout::{self, Bounds, FamilyKind};
 use super::ranks::Order;
 use super::scans::DEAD_MIN;
 use super::turn::{Direction, Visit};
@@ -39,7 +39,7 @@ impl Keyspace {
             out.extend_from_slice(found.map_or(b"", |element| element.value));
             return Ok(found.is_some());
         }
-        let is_there = self.turn.get(Room::Elements, &layout::member_key(head.id, self.seed, member), out)?;
+        let is_there = self.turn.get(FamilyKind::Elements, &layout::member_key(head.id, self.seed, member), out)?;
         Ok(is_there && !self.is_hidden(head, member)?)
     }
 
@@ -84,7 +84,7 @@ impl Keyspace {
     /// Writes a member of a collection that is not inline; `old`: bytes of its old value, if there is one.
     pub(super) fn set_member(&mut self, edit: &mut Edit, member: &[u8], value: &[u8], old: Option<usize>) {
         let hash = layout::hash(self.seed, member);
-        self.turn.put(Room::Elements, layout::hashed_key(edit.head.id, hash, member), value);
+        self.turn.put(FamilyKind::Elements, layout::hashed_key(edit.head.id, hash, member), value);
         if old.is_none() {
             self.ranks.added(edit.head.id, Order::Hashes, (hash, member));
             edit.head.count += 1;
@@ -114,7 +114,7 @@ impl Keyspace {
     /// Removes a member with a value of so many bytes from a collection that is not inline.
     pub(super) fn delete_member(&mut self, edit: &mut Edit, member: &[u8], value: usize) {
         let hash = layout::hash(self.seed, member);
-        self.turn.delete(Room::Elements, layout::hashed_key(edit.head.id, hash, member));
+        self.turn.delete(FamilyKind::Elements, layout::hashed_key(edit.head.id, hash, member));
         self.ranks.removed(edit.head.id, Order::Hashes, (hash, member));
         edit.head.count = edit.head.count.saturating_sub(1);
         edit.head.resize(0, member.len() + value);
@@ -126,7 +126,7 @@ impl Keyspace {
             return inline.walk(visit);
         }
         let mut damage = Ok(());
-        self.turn.walk(Room::Elements, &layout::members(head.id, 0), Direction::Forward, &mut |place, value| {
+        self.turn.walk(FamilyKind::Elements, &layout::members(head.id, 0), Direction::Forward, &mut |place, value| {
             let Some((_, member)) = layout::split_member_key(place) else { return ControlFlow::Continue(()) };
             match self.is_hidden(head, member) {
                 Ok(false) => visit(member, value),
@@ -154,7 +154,7 @@ impl Keyspace {
     fn few_members(&mut self, head: &Collection) -> Result<Vec<Member>> {
         let mut all = Vec::new();
         let whole = layout::members(head.id, 0);
-        let stop = self.turn.walk_some(Room::Elements, &whole, Direction::Forward, DEAD_MIN, &mut |place, value| {
+        let stop = self.turn.walk_some(FamilyKind::Elements, &whole, Direction::Forward, DEAD_MIN, &mut |place, value| {
             all.extend(layout::split_member_key(place).map(|(_, member)| (member.to_vec(), value.to_vec())));
             ControlFlow::Continue(())
         })?;
@@ -195,7 +195,7 @@ impl Keyspace {
         // Behind the last member comes the first.
         for from in [self.random() & layout::HASH_MAX, 0] {
             let bounds = layout::members(head.id, from);
-            let stop = self.turn.walk_some(Room::Elements, &bounds, Direction::Forward, DEAD_MIN, &mut |place, value| {
+            let stop = self.turn.walk_some(FamilyKind::Elements, &bounds, Direction::Forward, DEAD_MIN, &mut |place, value| {
                 left -= 1;
                 if left > 0 {
                     last.clear();
@@ -231,7 +231,7 @@ impl Keyspace {
     /// The member at a position within bounds, or else the place at which the walk was given up because of removed elements.
     pub(super) fn nth(&self, bounds: &Bounds, skip: u64, patience: usize) -> Result<(Option<Member>, Option<Vec<u8>>)> {
         let (mut found, mut left) = (None, skip);
-        let stop = self.turn.walk_some(Room::Elements, bounds, Direction::Forward, patience, &mut |place, value| {
+        let stop = self.turn.walk_some(FamilyKind::Elements, bounds, Direction::Forward, patience, &mut |place, value| {
             if left > 0 {
                 left -= 1;
                 return ControlFlow::Continue(());

@@ -9,7 +9,7 @@ use super::Keyspace;
 use super::changes::Change;
 use super::entry::{Head, Kind, LONG, LONGEST_STORED};
 use super::error::{Error, Result};
-use super::layout::{self, PIECE, Room};
+use super::layout::{self, FamilyKind, PIECE};
 use super::turn::{Direction, Turn};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -162,7 +162,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
 /// A piece as it was before the current change.
 fn stored(turn: &Turn, id: u64, index: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(PIECE);
-    turn.get(Room::Elements, &layout::piece_key(id, index), &mut bytes)?;
+    turn.get(FamilyKind::Elements, &layout::piece_key(id, index), &mut bytes)?;
     if bytes.len() > PIECE {
         return Err(Error::Damaged("a piece of a string is too long"));
     }
@@ -186,7 +186,7 @@ fn look<'p>(pieces: &'p mut BTreeMap<u64, Piece>, turn: &Turn, id: u64, index: u
 /// must be inside.
 pub(super) fn walk_pieces(turn: &Turn, id: u64, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
     let (mut at, mut damage, mut flow) = (from, Ok(()), ControlFlow::Continue(()));
-    turn.walk(Room::Elements, &layout::pieces(id, from, to), Direction::Forward, &mut |place, value| {
+    turn.walk(FamilyKind::Elements, &layout::pieces(id, from, to), Direction::Forward, &mut |place, value| {
         let Some(start) = layout::piece_start(place).filter(|_| value.len() <= PIECE) else {
             damage = Err(Error::Damaged("a piece of a string"));
             return ControlFlow::Break(());
@@ -212,7 +212,7 @@ pub(super) fn walk_pieces(turn: &Turn, id: u64, from: u64, to: u64, visit: &mut 
 pub(super) fn put_piece(turn: &mut Turn, id: u64, index: u64, bytes: &[u8]) -> bool {
     let last = bytes.iter().rposition(|byte| *byte != 0);
     let bytes = last.and_then(|last| bytes.get(..=last));
-    bytes.inspect(|bytes| turn.put(Room::Elements, layout::piece_key(id, index), bytes)).is_some()
+    bytes.inspect(|bytes| turn.put(FamilyKind::Elements, layout::piece_key(id, index), bytes)).is_some()
 }
 
 impl Keyspace {
@@ -289,7 +289,7 @@ impl Keyspace {
     pub fn walk_pieces(&self, head: &Head, from: u64, to: u64, visit: &mut VisitPart) -> Result<()> {
         if to.saturating_sub(from) >= LONG as u64 {
             // Blocks of a long string would push other data out of the cache, and stay there when the string is deleted.
-            let turn = self.turn.of_now(Room::Elements, &layout::pieces(head.id, from, to));
+            let turn = self.turn.of_now(FamilyKind::Elements, &layout::pieces(head.id, from, to));
             return walk_pieces(&turn, head.id, from, to, visit);
         }
         walk_pieces(&self.turn, head.id, from, to, visit)
@@ -344,7 +344,7 @@ impl Keyspace {
                 self.counters.keys[db] += u64::from(old.is_none());
                 let new = Head { size: Some(length), ..Head::string(None) };
                 self.count_bytes(db, key, old.as_ref(), Some(&new));
-                self.turn.put(Room::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), entry);
+                self.turn.put(FamilyKind::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), entry);
                 self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
             }
             Form::Pieces(pieces) => {
@@ -364,7 +364,7 @@ impl Keyspace {
     fn put_pieces(&mut self, id: u64, pieces: &BTreeMap<u64, Piece>, had_some: bool) {
         for (index, piece) in pieces.iter().filter(|(_, piece)| piece.is_changed) {
             if !put_piece(&mut self.turn, id, *index, &piece.bytes) && had_some {
-                self.turn.delete(Room::Elements, layout::piece_key(id, *index));
+                self.turn.delete(FamilyKind::Elements, layout::piece_key(id, *index));
             }
         }
     }

@@ -19,7 +19,7 @@
 use super::Keyspace;
 use super::entry::Head;
 use super::error::Result;
-use super::layout::{self, Bounds, Room};
+use super::layout::{self, Bounds, FamilyKind};
 use super::turn::Direction;
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
@@ -49,18 +49,18 @@ pub(super) enum Order {
     Hashes,
 }
 
-/// A place in an order: a score, as [`layout::score_order`] has it, or a hash, and a name.
-pub(super) type Place<'a> = (u64, &'a [u8]);
+/// Key of an order: a score, as [`layout::score_order`] has it, or a hash, and a name.
+pub(super) type OrderKey<'a> = (u64, &'a [u8]);
 
 impl Order {
-    fn key(self, id: u64, place: Place) -> Vec<u8> {
+    fn key(self, id: u64, place: OrderKey) -> Vec<u8> {
         match self {
             Order::Scores => layout::score_key(id, place.0, place.1),
             Order::Hashes => layout::hashed_key(id, place.0, place.1),
         }
     }
 
-    fn split(self, key: &[u8]) -> Option<Place<'_>> {
+    fn split(self, key: &[u8]) -> Option<OrderKey<'_>> {
         match self {
             Order::Scores => layout::split_score_key(key),
             Order::Hashes => layout::split_member_key(key),
@@ -85,7 +85,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn start(&self) -> Place<'_> {
+    fn start(&self) -> OrderKey<'_> {
         (self.number, &self.name)
     }
 
@@ -95,7 +95,7 @@ impl Piece {
     }
 
     /// A piece without members that starts behind one place and contains the other.
-    fn between(last: Place, next: Place) -> Piece {
+    fn between(last: OrderKey, next: OrderKey) -> Piece {
         let same = last.1.iter().zip(next.1).take_while(|(a, b)| a == b).count();
         let name = if last.0 == next.0 { next.1.get(..=same).unwrap_or(next.1) } else { b"" };
         Piece { number: next.0, name: name.into(), members: 0 }
@@ -114,7 +114,7 @@ impl Group {
         Group { members: pieces.iter().map(|piece| piece.members).sum(), pieces }
     }
 
-    fn start(&self) -> Place<'_> {
+    fn start(&self) -> OrderKey<'_> {
         self.pieces.first().map_or((0, b""), Piece::start)
     }
 }
@@ -167,7 +167,7 @@ impl Outline {
         Outline { of, length, members, groups: vec![Group::new(vec![piece])], pieces: 1, bytes, look: 0 }
     }
 
-    fn spot(&self, place: Place) -> Spot {
+    fn spot(&self, place: OrderKey) -> Spot {
         let group = self.groups.partition_point(|group| group.start() <= place).saturating_sub(1);
         let piece = self.groups[group].pieces.partition_point(|piece| piece.start() <= place).saturating_sub(1);
         (group, piece)
@@ -182,13 +182,13 @@ impl Outline {
         Found { spot, bounds: (from, to), before, members: pieces[spot.1].members }
     }
 
-    /// Place at which a found piece starts.
-    fn start(&self, found: &Found) -> Place<'_> {
+    /// Key at which a found piece starts.
+    fn start(&self, found: &Found) -> OrderKey<'_> {
         self.groups[found.spot.0].pieces[found.spot.1].start()
     }
 
     /// The piece that contains a place.
-    pub fn around(&self, place: Place) -> Found {
+    pub fn around(&self, place: OrderKey) -> Found {
         let spot = self.spot(place);
         let groups: u64 = self.groups[..spot.0].iter().map(|group| group.members).sum();
         let pieces: u64 = self.groups[spot.0].pieces[..spot.1].iter().map(|piece| piece.members).sum();
@@ -224,7 +224,7 @@ impl Outline {
         self.members = self.groups.iter().map(|group| group.members).sum();
     }
 
-    fn add(&mut self, place: Place) {
+    fn add(&mut self, place: OrderKey) {
         let (at, piece) = self.spot(place);
         let group = &mut self.groups[at];
         let piece = &mut group.pieces[piece];
@@ -239,7 +239,7 @@ impl Outline {
     }
 
     /// Counts a removed member; false: the outline is not worth keeping, or wrong.
-    fn remove(&mut self, place: Place) -> bool {
+    fn remove(&mut self, place: OrderKey) -> bool {
         let (at, piece) = self.spot(place);
         let group = &mut self.groups[at];
         if group.pieces[piece].members == 0 {
@@ -271,12 +271,12 @@ struct Cutter {
 
 impl Cutter {
     /// A cutter for `members` members.
-    fn new(start: Place, members: u64, length: u64) -> Cutter {
+    fn new(start: OrderKey, members: u64, length: u64) -> Cutter {
         let length = members.div_ceil((members / length).max(1));
         Cutter { length, pieces: Vec::new(), last: (start.0, start.1.to_vec()) }
     }
 
-    fn pass(&mut self, place: Place) {
+    fn pass(&mut self, place: OrderKey) {
         if self.pieces.last().is_none_or(|piece| piece.members >= self.length) {
             self.pieces.push(Piece::between((self.last.0, &self.last.1), place));
         }
@@ -357,7 +357,7 @@ impl Ranks {
     }
 
     /// An entry was written in an order where there was none.
-    pub fn added(&mut self, id: u64, order: Order, place: Place) {
+    pub fn added(&mut self, id: u64, order: Order, place: OrderKey) {
         let Some(outline) = self.outlines.get_mut(&(id, order)) else { return };
         self.used -= outline.bytes;
         outline.add(place);
@@ -365,7 +365,7 @@ impl Ranks {
     }
 
     /// An entry of an order was deleted.
-    pub fn removed(&mut self, id: u64, order: Order, place: Place) {
+    pub fn removed(&mut self, id: u64, order: Order, place: OrderKey) {
         let Some(outline) = self.outlines.get_mut(&(id, order)) else { return };
         self.used -= outline.bytes;
         let stays = outline.remove(place);
@@ -395,7 +395,7 @@ impl Keyspace {
         // A new outline says nothing of where its members begin.
         if outline.look == 0 || found.members >= 2 * outline.length {
             let mut cutter = Cutter::new(outline.start(&found), found.members, outline.length);
-            self.turn.walk(Room::Elements, &found.bounds, Direction::Forward, &mut |key, _| {
+            self.turn.walk(FamilyKind::Elements, &found.bounds, Direction::Forward, &mut |key, _| {
                 order.split(key).into_iter().for_each(|place| cutter.pass(place));
                 ControlFlow::Continue(())
             })?;

@@ -9,7 +9,7 @@
 use super::collection::Collection;
 use super::entry::Head;
 use super::error::Result;
-use super::layout::{self, Bounds, Room};
+use super::layout::{self, Bounds, FamilyKind};
 use super::turn::Direction;
 use super::{Keyspace, turn};
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ type Split = fn(&[u8]) -> Option<(u64, &[u8])>;
 
 /// One sort of entries, described for a step of a scan.
 struct Sort<F: Fn(u64) -> Bounds> {
-    room: Room,
+    family: FamilyKind,
     /// Engine keys of all entries from a hash on.
     from: F,
     split: Split,
@@ -41,7 +41,7 @@ impl Keyspace {
     pub fn scan(&mut self, db: usize, cursor: u64, count: usize, visit: &mut dyn FnMut(&[u8], &Head)) -> Result<u64> {
         self.need_all();
         let place = self.counters.places.of(db);
-        let keys = Sort { room: Room::Keys, from: |hash| layout::entries(place, hash), split: layout::split_entry_key };
+        let keys = Sort { family: FamilyKind::Keys, from: |hash| layout::entries(place, hash), split: layout::split_entry_key };
         let mut damage = Ok(());
         let next = self.step(&keys, cursor, count, &mut |key, value| match Head::decode(value) {
             Ok((head, _)) => {
@@ -68,7 +68,7 @@ impl Keyspace {
             })?;
             return Ok(0);
         }
-        let members = Sort { room: Room::Elements, from: |hash| layout::members(head.id, hash), split: layout::split_member_key };
+        let members = Sort { family: FamilyKind::Elements, from: |hash| layout::members(head.id, hash), split: layout::split_member_key };
         let mut damage = Ok(());
         let next = self.step(&members, cursor, count, &mut |member, value| {
             match self.is_hidden(head, member) {
@@ -90,7 +90,7 @@ impl Keyspace {
         // `last` is the cursor of the element shown last.
         let (mut seen, mut last, mut next) = (0, cursor, 0);
         loop {
-            let stop = self.turn.walk_some(sort.room, &(from, to.clone()), Direction::Forward, patience, &mut |place, value| {
+            let stop = self.turn.walk_some(sort.family, &(from, to.clone()), Direction::Forward, patience, &mut |place, value| {
                 let Some((hash, name)) = (sort.split)(place) else { return ControlFlow::Continue(()) };
                 let at = hash >> REST;
                 if seen >= count && at != last {
@@ -122,7 +122,7 @@ impl Keyspace {
             // Behind the last key comes the first.
             for from in [self.random() & layout::HASH_MAX, 0] {
                 let bounds = layout::entries(self.counters.places.of(db), from);
-                let stop = self.turn.walk_some(Room::Keys, &bounds, Direction::Forward, patience, &mut |place, _| {
+                let stop = self.turn.walk_some(FamilyKind::Keys, &bounds, Direction::Forward, patience, &mut |place, _| {
                     found = layout::split_entry_key(place).map(|(_, key)| key.to_vec());
                     left -= 1;
                     if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

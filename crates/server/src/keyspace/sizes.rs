@@ -12,7 +12,7 @@ use super::Keyspace;
 use super::entry::{Head, Kind};
 use super::entry_id::ENTRY_ID;
 use super::error::Result;
-use super::layout::{self, Bounds, DATABASES, Room};
+use super::layout::{self, Bounds, DATABASES, FamilyKind};
 use super::turn::Direction;
 use sinterdb::WriteOptions;
 use std::ops::ControlFlow;
@@ -47,7 +47,7 @@ impl Keyspace {
     /// Bytes of the values of the elements within bounds, and so many bytes for each of them.
     pub(super) fn bytes_within(&self, bounds: &Bounds, each: usize) -> Result<usize> {
         let mut sum = 0usize;
-        self.turn.walk(Room::Elements, bounds, Direction::Forward, &mut |_, value| {
+        self.turn.walk(FamilyKind::Elements, bounds, Direction::Forward, &mut |_, value| {
             sum = sum.saturating_add(value.len()).saturating_add(each);
             ControlFlow::Continue(())
         })?;
@@ -61,7 +61,7 @@ impl Keyspace {
             Kind::Stream => self.bytes_within(&head.entries(), ENTRY_ID),
             _ => {
                 let mut sum = 0usize;
-                self.turn.walk(Room::Elements, &layout::members(head.id, 0), Direction::Forward, &mut |place, value| {
+                self.turn.walk(FamilyKind::Elements, &layout::members(head.id, 0), Direction::Forward, &mut |place, value| {
                     let name = layout::split_member_key(place).map_or(0, |(_, name)| name.len());
                     sum = sum.saturating_add(name).saturating_add(value.len());
                     ControlFlow::Continue(())
@@ -104,7 +104,7 @@ impl Keyspace {
             return Ok(size);
         }
         let size = self.element_bytes(head)? as u64;
-        self.turn.put(Room::Keys, place, Head { size: Some(size), ..*head }.encode(b""));
+        self.turn.put(FamilyKind::Keys, place, Head { size: Some(size), ..*head }.encode(b""));
         if self.turn.bytes() >= BATCH {
             self.commit(&WriteOptions::default())?;
         }
@@ -137,7 +137,7 @@ impl Keyspace {
     /// Commits like a program of version 5, which leaves the count as it is.
     #[cfg(test)]
     pub(crate) fn leave_bytes(&mut self) {
-        self.turn.put(Room::Keys, layout::setting_key(b"format"), 5u64.to_le_bytes());
+        self.turn.put(FamilyKind::Keys, layout::setting_key(b"format"), 5u64.to_le_bytes());
         self.counters.bytes = self.committed.bytes;
         self.commit(&WriteOptions::default()).unwrap();
     }
@@ -149,11 +149,11 @@ impl Keyspace {
             let mut bounds = layout::entries(self.counters.places.of(db), 0);
             for (place, head) in self.heads(&mut bounds).unwrap() {
                 if head.id != 0 && !head.is_in_pieces() {
-                    self.turn.put(Room::Keys, place, Head { size: None, ..head }.encode(b""));
+                    self.turn.put(FamilyKind::Keys, place, Head { size: None, ..head }.encode(b""));
                 }
             }
         }
-        self.turn.delete(Room::Keys, layout::setting_key(super::BYTES));
+        self.turn.delete(FamilyKind::Keys, layout::setting_key(super::BYTES));
         self.counters.bytes = None;
     }
 }

@@ -7,7 +7,7 @@ use super::collection::Collection;
 use super::counting::STRIDE;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
-use super::layout::{self, Bounds, Room, score_of, score_order};
+use super::layout::{self, Bounds, FamilyKind, score_of, score_order};
 use super::ranks::{Order, PIECE};
 use super::sizes::SCORE_BYTES;
 use super::turn::Direction;
@@ -148,7 +148,7 @@ impl Keyspace {
         let (order, number) = (score_order(score), layout::score_number(score));
         self.set_member(edit, member, &number.to_be_bytes(), old.map(|_| SCORE_BYTES));
         let sign = if number == order { Vec::new() } else { NEGATIVE_ZERO.to_vec() };
-        self.turn.put(Room::Elements, layout::score_key(edit.head.id, order, member), sign);
+        self.turn.put(FamilyKind::Elements, layout::score_key(edit.head.id, order, member), sign);
         self.ranks.added(edit.head.id, Order::Scores, (order, member));
     }
 
@@ -165,12 +165,12 @@ impl Keyspace {
     }
 
     fn delete_order(&mut self, id: u64, order: u64, member: &[u8]) {
-        self.turn.delete(Room::Elements, layout::score_key(id, order, member));
+        self.turn.delete(FamilyKind::Elements, layout::score_key(id, order, member));
         self.ranks.removed(id, Order::Scores, (order, member));
     }
 
     pub(super) fn walk_order(&self, bounds: &Bounds, direction: Direction, visit: &mut VisitScored) -> Result<()> {
-        self.turn.walk(Room::Elements, bounds, direction, &mut |place, sign| match layout::split_score_key(place) {
+        self.turn.walk(FamilyKind::Elements, bounds, direction, &mut |place, sign| match layout::split_score_key(place) {
             Some((order, member)) => visit(member, if sign.is_empty() { score_of(order) } else { -0.0 }),
             None => ControlFlow::Continue(()),
         })

@@ -6,7 +6,7 @@
 
 use super::backlog::{self, Parts};
 use super::error::{Error, Result};
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::{DATABASES, Keyspace};
 use crate::system;
 use sinterdb::internal::coding::Decoder;
@@ -323,8 +323,8 @@ impl Keyspace {
     fn put_stream(&mut self) {
         let key = layout::setting_key(STREAM);
         match self.stream.encode() {
-            Some(value) => self.turn.put(Room::Keys, key, value),
-            None => self.turn.delete(Room::Keys, key),
+            Some(value) => self.turn.put(FamilyKind::Keys, key, value),
+            None => self.turn.delete(FamilyKind::Keys, key),
         }
     }
 

@@ -6,7 +6,7 @@
 use super::entry::Head;
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
-use super::layout::{self, Bounds, Room};
+use super::layout::{self, Bounds, FamilyKind};
 use super::turn::Direction;
 use super::{Edit, Keyspace, RANGE_FROM};
 use sinterdb::internal::coding::{Decoder, put_bytes, put_varint};
@@ -79,7 +79,7 @@ impl Keyspace {
     pub fn append(&mut self, edit: &mut Edit, id: EntryId, entry: Vec<u8>) {
         let head = &mut edit.head;
         head.resize(ENTRY_ID + entry.len(), 0);
-        self.turn.put(Room::Elements, layout::stream_key(head.id, id), entry);
+        self.turn.put(FamilyKind::Elements, layout::stream_key(head.id, id), entry);
         if head.count == 0 {
             head.stream.first = id;
         }
@@ -95,7 +95,7 @@ impl Keyspace {
             return Ok(());
         }
         let direction = if backward { Direction::Backward } else { Direction::Forward };
-        self.turn.walk(Room::Elements, &layout::stream_entries(head.id, from, to), direction, &mut |place, entry| {
+        self.turn.walk(FamilyKind::Elements, &layout::stream_entries(head.id, from, to), direction, &mut |place, entry| {
             match layout::split_entry_id(place) {
                 Some(id) => visit(id, entry),
                 None => ControlFlow::Continue(()),
@@ -106,7 +106,7 @@ impl Keyspace {
     /// The fields and values of an entry, for [`fields`] to read; `None`: there is no such entry.
     pub fn entry(&self, head: &Head, id: EntryId) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
-        Ok(self.turn.get(Room::Elements, &layout::stream_key(head.id, id), &mut out)?.then_some(out))
+        Ok(self.turn.get(FamilyKind::Elements, &layout::stream_key(head.id, id), &mut out)?.then_some(out))
     }
 
     /// The id of the first entry, or of the last one.
@@ -130,7 +130,7 @@ impl Keyspace {
         let mut first_is_gone = false;
         for id in ids {
             let Some(entry) = self.entry(&edit.head, *id)? else { continue };
-            self.turn.delete(Room::Elements, layout::stream_key(edit.head.id, *id));
+            self.turn.delete(FamilyKind::Elements, layout::stream_key(edit.head.id, *id));
             removed += 1;
             let head = &mut edit.head;
             head.resize(0, ENTRY_ID + entry.len());
@@ -186,7 +186,7 @@ impl Keyspace {
         let mut next = None;
         if count <= RANGE_FROM {
             let (mut places, mut bytes) = (Vec::new(), 0usize);
-            self.turn.walk(Room::Elements, &whole, Direction::Forward, &mut |place, entry| {
+            self.turn.walk(FamilyKind::Elements, &whole, Direction::Forward, &mut |place, entry| {
                 if places.len() as u64 == count {
                     next = Some(place.to_vec());
                     return ControlFlow::Break(());
@@ -196,7 +196,7 @@ impl Keyspace {
                 ControlFlow::Continue(())
             })?;
             edit.head.resize(0, bytes);
-            places.into_iter().for_each(|place| self.turn.delete(Room::Elements, place));
+            places.into_iter().for_each(|place| self.turn.delete(FamilyKind::Elements, place));
         } else if count < edit.head.count {
             let end = match end {
                 Some(end) => end,
@@ -211,10 +211,10 @@ impl Keyspace {
                 };
             }
             next = self.places(&kept, 1)?.pop();
-            self.turn.clear(Room::Elements, gone);
+            self.turn.clear(FamilyKind::Elements, gone);
         } else {
             edit.head.size = edit.head.size.map(|_| 0);
-            self.turn.clear(Room::Elements, whole);
+            self.turn.clear(FamilyKind::Elements, whole);
         }
         edit.head.count = edit.head.count.saturating_sub(count);
         edit.head.stream.first = match next {

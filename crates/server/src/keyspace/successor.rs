@@ -11,7 +11,7 @@
 use super::due::Due;
 use super::error::{Error, Result};
 use super::eviction::Hand;
-use super::layout::{self, Ids, Places, Room};
+use super::layout::{self, DatabaseBytes, FamilyKind, Ids};
 use super::{Counters, Keyspace, StreamPosition};
 use sinter_storage::store::Store;
 use sinterdb::internal::coding::Decoder;
@@ -84,15 +84,15 @@ impl Keyspace {
         next.is_successor = true;
         next.ids = first..layout::ID_MAX + 1;
         next.last_id = first - 1;
-        next.counters = Counters { ids: first - 1, places: Places::of_generation(self.generation().other()), ..Counters::NONE };
+        next.counters = Counters { ids: first - 1, places: DatabaseBytes::of_generation(self.generation().other()), ..Counters::NONE };
         next.turn.keep_hot(self.turn.hot().capacity());
         next.ranks.set_capacity(self.ranks.capacity());
         // Before anything else of the successor is written, and durable, in case the machine fails later.
         next.put_counters();
         if is_copy {
-            next.turn.put(Room::Keys, layout::setting_key(COPY), b"");
+            next.turn.put(FamilyKind::Keys, layout::setting_key(COPY), b"");
         } else {
-            next.turn.delete(Room::Keys, layout::setting_key(COPY));
+            next.turn.delete(FamilyKind::Keys, layout::setting_key(COPY));
         }
         next.commit(&WriteOptions::new(Durability::Sync))?;
         next.turn.catch_up();
@@ -130,8 +130,8 @@ impl Keyspace {
         self.note_change_of_all();
         self.disturb(|_| true)?;
         let old = self.generation();
-        self.turn.clear(Room::Keys, old.entries());
-        self.turn.clear(Room::Keys, old.deadlines());
+        self.turn.clear(FamilyKind::Keys, old.entries());
+        self.turn.clear(FamilyKind::Keys, old.deadlines());
         self.clear_elements();
         self.clear_libraries()?;
         for (name, code) in self.take_next_libraries()? {
@@ -180,8 +180,8 @@ impl Keyspace {
     }
 
     fn end_successor(&mut self) {
-        self.turn.delete(Room::Keys, layout::setting_key(SUCCESSOR));
-        self.turn.delete(Room::Keys, layout::setting_key(COPY));
+        self.turn.delete(FamilyKind::Keys, layout::setting_key(SUCCESSOR));
+        self.turn.delete(FamilyKind::Keys, layout::setting_key(COPY));
     }
 
     /// Reads the ids and counters of an unfinished successor; `None`: there is none.
@@ -203,9 +203,9 @@ impl Keyspace {
 
     fn remove_successor(&mut self, left: &Unfinished) -> Result<()> {
         let places = left.counters.places.generation();
-        self.turn.clear(Room::Keys, places.entries());
-        self.turn.clear(Room::Keys, places.deadlines());
-        self.turn.clear(Room::Elements, layout::elements_of(&left.ids));
+        self.turn.clear(FamilyKind::Keys, places.entries());
+        self.turn.clear(FamilyKind::Keys, places.deadlines());
+        self.turn.clear(FamilyKind::Elements, layout::elements_of(&left.ids));
         self.all_deleted = true;
         self.take_next_libraries()?;
         self.end_successor();

@@ -12,7 +12,7 @@ mod ranks;
 mod stream_position;
 mod streams;
 
-use super::layout::{self, Room};
+use super::layout::{self, FamilyKind};
 use super::turn::Direction;
 use super::{Counters, Error, FORMAT, Keyspace, Kind, Limit, StringEdit, Thresholds};
 use crate::testing::{fresh, open, small_settings};
@@ -50,12 +50,12 @@ fn add_set(keyspace: &mut Keyspace, key: &[u8], members: u32) {
 }
 
 /// Entries in the engine, pending ones included.
-pub(super) fn stored(keyspace: &Keyspace, room: Room) -> usize {
+pub(super) fn stored(keyspace: &Keyspace, family: FamilyKind) -> usize {
     let everything = (Vec::new(), vec![0xff; 16]);
     let mut count = 0;
     keyspace
         .turn
-        .walk(room, &everything, Direction::Forward, &mut |_, _| {
+        .walk(family, &everything, Direction::Forward, &mut |_, _| {
             count += 1;
             ControlFlow::Continue(())
         })
@@ -67,7 +67,7 @@ impl Keyspace {
     /// Makes the entry of a key one that cannot be read.
     pub(crate) fn damage(&mut self, key: &[u8]) {
         let place = super::layout::entry_key(self.seed, self.counters.places.of(0), key);
-        self.turn.put(Room::Keys, place, [0x7f]);
+        self.turn.put(FamilyKind::Keys, place, [0x7f]);
     }
 }
 
@@ -149,14 +149,17 @@ fn large_batches_are_found_when_they_are_committed() {
         commit(&mut keyspace);
         match round % 5 {
             // Besides keys there are format, seed, counters and bytes.
-            0 => assert_eq!(stored(&keyspace, Room::Keys) as u64, keyspace.size(0) + 4),
+            0 => assert_eq!(stored(&keyspace, FamilyKind::Keys) as u64, keyspace.size(0) + 4),
             1 => assert_eq!(keyspace.image().keyspace().size(0), keyspace.size(0)),
             _ => {}
         }
         for n in [0, keys / 2, keys - 1] {
             let mut entry = Vec::new();
             let place = layout::entry_key(keyspace.seed, keyspace.counters.places.of(0), &(round * 7 + n).to_be_bytes());
-            assert!(keyspace.turn.get(Room::Keys, &place, &mut entry).unwrap() && entry.ends_with(&[round as u8; 40]), "{round}, {n}");
+            assert!(
+                keyspace.turn.get(FamilyKind::Keys, &place, &mut entry).unwrap() && entry.ends_with(&[round as u8; 40]),
+                "{round}, {n}"
+            );
         }
     }
 }
@@ -359,10 +362,10 @@ fn elements_of_deleted_collections_go_with_the_next_compaction() {
         keyspace.db().compact_range(&elements, None, None).unwrap();
     };
     compact(&keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 2011, "the deletion was not synced");
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 2011, "the deletion was not synced");
     keyspace.syncer().sync().unwrap();
     compact(&keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 11);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 11);
     let stays = keyspace.find_collection(0, b"stays").unwrap().unwrap();
     assert_eq!(keyspace.members(&stays).unwrap().len(), 10);
 }
@@ -436,12 +439,12 @@ fn clearing_takes_one_database_or_all() {
     let list = keyspace.find_collection(1, b"l").unwrap().unwrap();
     assert_eq!(keyspace.item(&list, 0).unwrap().as_deref(), Some(&b"x"[..]));
     keyspace.clear_all().unwrap();
-    assert_eq!((keyspace.size(0), keyspace.size(1), stored(&keyspace, Room::Elements)), (0, 0, 0));
+    assert_eq!((keyspace.size(0), keyspace.size(1), stored(&keyspace, FamilyKind::Elements)), (0, 0, 0));
     let bytes = keyspace.uncommitted();
     keyspace.clear_all().unwrap();
     assert_eq!((bytes > 0, keyspace.uncommitted()), (true, bytes), "what is removed twice is kept once");
     commit(&mut keyspace);
-    assert_eq!((stored(&keyspace, Room::Elements), stored(&keyspace, Room::Keys)), (0, 4), "the four settings are left");
+    assert_eq!((stored(&keyspace, FamilyKind::Elements), stored(&keyspace, FamilyKind::Keys)), (0, 4), "the four settings are left");
     assert_eq!(keyspace.remove_expired(10).unwrap(), 0);
 }
 

@@ -10,7 +10,7 @@ use super::backlog::Backlog;
 use super::committer::Committer;
 use super::error::Result;
 use super::hot::{Counting, Hot, Part, Purpose};
-use super::layout::{Bounds, Room};
+use super::layout::{Bounds, FamilyKind};
 use super::written::{Key, Written};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
@@ -41,16 +41,16 @@ pub(super) enum Direction {
 pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// One family of the engine, and the writes to it in this turn.
-struct Side {
+struct FamilyWrites {
     family: Family,
     written: Written,
     /// Ranges that were removed before anything in `written`.
     cleared: Vec<Bounds>,
 }
 
-impl Side {
+impl FamilyWrites {
     fn new(family: Family) -> Self {
-        Side { family, written: Written::new(), cleared: Vec::new() }
+        FamilyWrites { family, written: Written::new(), cleared: Vec::new() }
     }
 
     fn is_cleared(&self, key: &[u8]) -> bool {
@@ -87,8 +87,8 @@ impl Side {
 pub(super) struct Turn {
     /// The engine, read through [`Turn::db`].
     engine: Db,
-    keys: Side,
-    elements: Side,
+    keys: FamilyWrites,
+    elements: FamilyWrites,
     backlog: Backlog,
     batch: WriteBatch,
     /// Thread for large batches, started for the first of them if there is a processor for it.
@@ -111,7 +111,7 @@ pub(super) struct Turn {
 
 impl Turn {
     pub fn new(engine: Db, keys: Family, elements: Family) -> Self {
-        let (keys, elements) = (Side::new(keys), Side::new(elements));
+        let (keys, elements) = (FamilyWrites::new(keys), FamilyWrites::new(elements));
         let (batch, read, hot) = (WriteBatch::new(), ReadOptions::default(), Hot::default());
         Turn {
             engine,
@@ -138,15 +138,15 @@ impl Turn {
     }
 
     /// A turn over the data that this one reads of the engine and, within some bounds, over the changes of this one.
-    pub fn of_now(&self, room: Room, bounds: &Bounds) -> Turn {
+    pub fn of_now(&self, family: FamilyKind, bounds: &Bounds) -> Turn {
         let mut turn = self.at(self.read.snapshot.clone().unwrap_or_else(|| self.db().snapshot()));
         let (from, to) = (bounds.0.as_slice(), bounds.1.as_slice());
-        let (side, side_then) = (self.side(room), turn.side_mut(room));
-        side_then.cleared.clone_from(&side.cleared);
-        for (key, value) in side.written.iter().filter(|(key, _)| from <= *key && *key < to) {
+        let (writes, writes_then) = (self.writes(family), turn.writes_mut(family));
+        writes_then.cleared.clone_from(&writes.cleared);
+        for (key, value) in writes.written.iter().filter(|(key, _)| from <= *key && *key < to) {
             match value {
-                Some(value) => _ = side_then.written.put(key, |out| out.extend_from_slice(value)),
-                None => side_then.written.delete(key),
+                Some(value) => _ = writes_then.written.put(key, |out| out.extend_from_slice(value)),
+                None => writes_then.written.delete(key),
             }
         }
         turn
@@ -215,17 +215,17 @@ impl Turn {
         self.waited.get()
     }
 
-    fn side(&self, room: Room) -> &Side {
-        match room {
-            Room::Keys => &self.keys,
-            Room::Elements => &self.elements,
+    fn writes(&self, family: FamilyKind) -> &FamilyWrites {
+        match family {
+            FamilyKind::Keys => &self.keys,
+            FamilyKind::Elements => &self.elements,
         }
     }
 
-    fn side_mut(&mut self, room: Room) -> &mut Side {
-        match room {
-            Room::Keys => &mut self.keys,
-            Room::Elements => &mut self.elements,
+    fn writes_mut(&mut self, family: FamilyKind) -> &mut FamilyWrites {
+        match family {
+            FamilyKind::Keys => &mut self.keys,
+            FamilyKind::Elements => &mut self.elements,
         }
     }
 
@@ -296,10 +296,10 @@ impl Turn {
     }
 
     /// Reads the value of a key into `out`; false, and `out` empty: there is none.
-    pub fn get(&self, room: Room, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        match self.side(room).changed(key, out) {
+    pub fn get(&self, family: FamilyKind, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        match self.writes(family).changed(key, out) {
             Some(found) => Ok(found),
-            None => Ok(self.db().get_into(&self.side(room).family, key, &self.read, out)?),
+            None => Ok(self.db().get_into(&self.writes(family).family, key, &self.read, out)?),
         }
     }
 
@@ -336,13 +336,13 @@ impl Turn {
         Ok(found.then_some(Part::Whole))
     }
 
-    pub fn put(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.put_with(room, key, |out| out.extend_from_slice(value.as_ref()));
+    pub fn put(&mut self, family: FamilyKind, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.put_with(family, key, |out| out.extend_from_slice(value.as_ref()));
     }
 
     /// Writes a value that `value` appends to the bytes that it gets.
-    pub fn put_with(&mut self, room: Room, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
-        self.bytes += self.side_mut(room).written.put(key.as_ref(), value);
+    pub fn put_with(&mut self, family: FamilyKind, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes += self.writes_mut(family).written.put(key.as_ref(), value);
         self.version += 1;
     }
 
@@ -354,45 +354,45 @@ impl Turn {
         self.version += 1;
     }
 
-    pub fn delete(&mut self, room: Room, key: impl AsRef<[u8]>) {
+    pub fn delete(&mut self, family: FamilyKind, key: impl AsRef<[u8]>) {
         self.bytes += key.as_ref().len();
         self.version += 1;
-        self.side_mut(room).written.delete(key.as_ref());
+        self.writes_mut(family).written.delete(key.as_ref());
     }
 
     /// Removes a range of keys. Removing a range repeatedly takes no more memory.
-    pub fn clear(&mut self, room: Room, bounds: Bounds) {
+    pub fn clear(&mut self, family: FamilyKind, bounds: Bounds) {
         self.version += 1;
-        let side = self.side_mut(room);
-        side.written.take_back(&bounds.0, &bounds.1);
-        if side.cleared.iter().any(|other| covers(other, &bounds)) {
+        let writes = self.writes_mut(family);
+        writes.written.take_back(&bounds.0, &bounds.1);
+        if writes.cleared.iter().any(|other| covers(other, &bounds)) {
             return;
         }
-        side.cleared.retain(|other| !covers(&bounds, other));
+        writes.cleared.retain(|other| !covers(&bounds, other));
         let bytes = bounds.0.len() + bounds.1.len();
-        side.cleared.push(bounds);
+        writes.cleared.push(bounds);
         self.bytes += bytes;
     }
 
     /// Withdraws all writes of this turn to a range that was empty before.
-    pub fn forget(&mut self, room: Room, bounds: &Bounds) {
+    pub fn forget(&mut self, family: FamilyKind, bounds: &Bounds) {
         self.version += 1;
-        self.side_mut(room).written.take_back(&bounds.0, &bounds.1);
+        self.writes_mut(family).written.take_back(&bounds.0, &bounds.1);
         if self.is_empty() {
             self.bytes = 0;
         }
     }
 
     /// Shows `visit` the keys within `bounds` in order, until it breaks.
-    pub fn walk(&self, room: Room, bounds: &Bounds, direction: Direction, visit: &mut Visit) -> Result<()> {
-        self.walk_some(room, bounds, direction, usize::MAX, visit).map(drop)
+    pub fn walk(&self, family: FamilyKind, bounds: &Bounds, direction: Direction, visit: &mut Visit) -> Result<()> {
+        self.walk_some(family, bounds, direction, usize::MAX, visit).map(drop)
     }
 
     /// Like [`Turn::walk`], but a forward walk passes over at most `patience` dead keys of the engine and returns the key at which it
     /// stopped.
     pub fn walk_some(
         &self,
-        room: Room,
+        family: FamilyKind,
         bounds: &Bounds,
         direction: Direction,
         patience: usize,
@@ -402,11 +402,11 @@ impl Turn {
         if from >= to {
             return Ok(None);
         }
-        let side = self.side(room);
-        let range = side.written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
-        let mut written = Peek { written: &side.written, range, direction };
+        let writes = self.writes(family);
+        let range = writes.written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
+        let mut written = Peek { written: &writes.written, range, direction };
         let mut fresh = written.next();
-        let mut stored = self.stored(side, bounds, direction, patience)?;
+        let mut stored = self.stored(writes, bounds, direction, patience)?;
         loop {
             let is_valid = stored.as_ref().is_some_and(DbIterator::valid);
             if !is_valid
@@ -424,7 +424,7 @@ impl Turn {
             let flow = match (&stored, &fresh) {
                 (Some(stored), _) if order == Ordering::Less => {
                     let key = stored.key();
-                    if side.is_cleared(key) { ControlFlow::Continue(()) } else { visit(key, stored.value()) }
+                    if writes.is_cleared(key) { ControlFlow::Continue(()) } else { visit(key, stored.value()) }
                 }
                 (_, Some((key, Some(value)))) => visit(key, value),
                 _ => ControlFlow::Continue(()),
@@ -444,12 +444,12 @@ impl Turn {
     }
 
     /// The engine's part of a walk, at its start; `None`: the turn has removed the whole range.
-    fn stored(&self, side: &Side, bounds: &Bounds, direction: Direction, patience: usize) -> Result<Option<DbIterator>> {
-        if side.cleared.iter().any(|cleared| covers(cleared, bounds)) {
+    fn stored(&self, writes: &FamilyWrites, bounds: &Bounds, direction: Direction, patience: usize) -> Result<Option<DbIterator>> {
+        if writes.cleared.iter().any(|cleared| covers(cleared, bounds)) {
             return Ok(None);
         }
         let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), patience, ..self.read.clone() };
-        let mut stored = self.db().iter_with(&side.family, options)?;
+        let mut stored = self.db().iter_with(&writes.family, options)?;
         match direction {
             Direction::Forward => stored.seek_first()?,
             Direction::Backward => stored.seek_last()?,
@@ -463,15 +463,15 @@ impl Turn {
         self.version += 1;
         self.batch.clear();
         self.bytes = 0;
-        for side in [&self.keys, &self.elements] {
-            for (from, to) in &side.cleared {
-                self.batch.delete_range_in(&side.family, from, to);
+        for writes in [&self.keys, &self.elements] {
+            for (from, to) in &writes.cleared {
+                self.batch.delete_range_in(&writes.family, from, to);
             }
-            for (key, value, steps) in side.written.iter_with_steps() {
+            for (key, value, steps) in writes.written.iter_with_steps() {
                 match (value, steps) {
-                    (Some(_), Some(steps)) => self.batch.merge_in(&side.family, key, steps),
-                    (Some(value), None) => self.batch.put_in(&side.family, key, value),
-                    (None, _) => self.batch.delete_in(&side.family, key),
+                    (Some(_), Some(steps)) => self.batch.merge_in(&writes.family, key, steps),
+                    (Some(value), None) => self.batch.put_in(&writes.family, key, value),
+                    (None, _) => self.batch.delete_in(&writes.family, key),
                 }
             }
         }
@@ -566,19 +566,19 @@ mod tests {
         for round in 0..2u8 {
             let turn = &mut keyspace.turn;
             for number in 0..1000u16 {
-                turn.put(Room::Elements, number.to_be_bytes(), vec![round; 4096]);
-                turn.put(Room::Keys, number.to_be_bytes(), [round]);
+                turn.put(FamilyKind::Elements, number.to_be_bytes(), vec![round; 4096]);
+                turn.put(FamilyKind::Keys, number.to_be_bytes(), [round]);
             }
             let key = 7u16.to_be_bytes();
             turn.give_back();
             let mut out = Vec::new();
-            assert!(turn.get(Room::Elements, &key, &mut out).unwrap(), "what is not committed stays");
+            assert!(turn.get(FamilyKind::Elements, &key, &mut out).unwrap(), "what is not committed stays");
             turn.commit(&WriteOptions::default()).unwrap();
             turn.catch_up();
             assert!(kept(turn) > 4_000_000, "nothing is kept: {}", kept(turn));
             turn.give_back();
             assert!(kept(turn) < 16 << 10, "{}", kept(turn));
-            assert!(turn.get(Room::Elements, &key, &mut out).unwrap() && out == vec![round; 4096]);
+            assert!(turn.get(FamilyKind::Elements, &key, &mut out).unwrap() && out == vec![round; 4096]);
         }
     }
 }

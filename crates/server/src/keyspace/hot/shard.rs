@@ -1,24 +1,24 @@
 //! A part of the index of hot keys.
 
 /// A slot of the index: the mark of an entry, and the unit at which it lies, counted from 1; 0: empty.
-pub(super) type Place = u64;
+pub(super) type IndexSlot = u64;
 
-pub(super) fn place(mark: u32, unit: u32) -> Place {
+pub(super) fn place(mark: u32, unit: u32) -> IndexSlot {
     u64::from(mark) << 32 | (u64::from(unit) + 1)
 }
 
-pub(super) fn mark_of(place: Place) -> u32 {
+pub(super) fn mark_of(place: IndexSlot) -> u32 {
     (place >> 32) as u32
 }
 
-pub(super) fn unit_of(place: Place) -> u32 {
+pub(super) fn unit_of(place: IndexSlot) -> u32 {
     (place as u32).wrapping_sub(1)
 }
 
 /// A part of the index. Open addressing: an entry is in the slot of its mark, or behind it without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    pub places: Vec<Place>,
+    pub places: Vec<IndexSlot>,
     pub len: usize,
 }
 
@@ -37,7 +37,7 @@ impl Shard {
         self.len + 1 > self.places.len() / 8 * 7
     }
 
-    pub fn add(&mut self, place: Place, bits: u32) {
+    pub fn add(&mut self, place: IndexSlot, bits: u32) {
         let mut free = self.home(mark_of(place), bits);
         while self.places[free] != 0 {
             free = self.behind(free);

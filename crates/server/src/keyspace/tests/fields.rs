@@ -1,7 +1,7 @@
 //! Deadlines of the fields of hashes against a map, with a clock that moves, and how due fields go.
 
 use super::super::entry::{FieldDeadlines, Form};
-use super::super::layout::{self, Room};
+use super::super::layout::{self, FamilyKind};
 use super::super::turn::Direction;
 use super::super::{Change, FIELD_DEADLINE_MAX, Keyspace, Kind, Trace};
 use super::{commit, few, stored};
@@ -28,8 +28,8 @@ impl Hash {
     }
 }
 
-type Place = (usize, Vec<u8>);
-type Model = BTreeMap<Place, Hash>;
+type DatabaseKey = (usize, Vec<u8>);
+type Model = BTreeMap<DatabaseKey, Hash>;
 
 /// Removes what is due.
 fn expire(model: &mut Model, now: u64) {
@@ -40,13 +40,13 @@ fn expire(model: &mut Model, now: u64) {
 }
 
 /// Entries of the engine within bounds.
-fn within(keyspace: &Keyspace, room: Room, bounds: &layout::Bounds) -> usize {
+fn within(keyspace: &Keyspace, family: FamilyKind, bounds: &layout::Bounds) -> usize {
     let mut count = 0;
     let mut visit = |_: &[u8], _: &[u8]| {
         count += 1;
         ControlFlow::Continue(())
     };
-    keyspace.turn.walk(room, bounds, Direction::Forward, &mut visit).unwrap();
+    keyspace.turn.walk(family, bounds, Direction::Forward, &mut visit).unwrap();
     count
 }
 
@@ -65,7 +65,7 @@ fn read(keyspace: &mut Keyspace, (db, key): (usize, &[u8])) -> Option<Hash> {
     let fields = FieldDeadlines { count: deadlines.len() as u64, first: deadlines.iter().min().copied().unwrap_or(0) };
     assert_eq!((found.count, found.fields), (hash.fields.len() as u64, fields));
     if found.form == Form::Elements {
-        assert_eq!(within(keyspace, Room::Elements, &layout::elements(found.id)), hash.fields.len() + 2 * deadlines.len());
+        assert_eq!(within(keyspace, FamilyKind::Elements, &layout::elements(found.id)), hash.fields.len() + 2 * deadlines.len());
     } else {
         assert!(order.is_sorted_by_key(|deadline| deadline.wrapping_sub(1)), "{order:?}");
     }
@@ -77,12 +77,12 @@ fn read(keyspace: &mut Keyspace, (db, key): (usize, &[u8])) -> Option<Hash> {
     Some(hash)
 }
 
-fn names() -> impl Iterator<Item = Place> {
+fn names() -> impl Iterator<Item = DatabaseKey> {
     (0..2).flat_map(|db| [&b"a"[..], b"b", b"c\xff"].map(|key| (db, key.to_vec())))
 }
 
 /// Changes some fields of a hash in one edit.
-fn edit(keyspace: &mut Keyspace, model: &mut Model, place: Place, random: &mut Random) {
+fn edit(keyspace: &mut Keyspace, model: &mut Model, place: DatabaseKey, random: &mut Random) {
     let now = keyspace.now();
     let mut edit = keyspace.edit(place.0, &place.1, Kind::Hash).unwrap();
     let hash = model.entry(place.clone()).or_default();
@@ -164,12 +164,12 @@ fn check(keyspace: &mut Keyspace, model: &Model, what: &str) {
         let deadlines = here().filter(|hash| hash.deadline.is_some()).count() as u64;
         assert_eq!(counts, (here().count() as u64, deadlines, here().filter(|hash| hash.has_field_deadlines()).count() as u64), "{what}");
     }
-    let expected: BTreeSet<(u64, Place)> =
+    let expected: BTreeSet<(u64, DatabaseKey)> =
         model.iter().filter_map(|(place, hash)| hash.next_deadline().map(|deadline| (deadline, place.clone()))).collect();
     let mut found = BTreeSet::new();
     keyspace
         .turn
-        .walk(Room::Keys, &keyspace.generation().deadlines(), Direction::Forward, &mut |entry, _| {
+        .walk(FamilyKind::Keys, &keyspace.generation().deadlines(), Direction::Forward, &mut |entry, _| {
             let (deadline, place, key) = layout::split_expiry_key(entry).unwrap();
             found.insert((deadline, (keyspace.counters.places.database(place), key.to_vec())));
             ControlFlow::Continue(())
@@ -182,7 +182,7 @@ fn check(keyspace: &mut Keyspace, model: &Model, what: &str) {
 fn remove_expired(keyspace: &mut Keyspace, most: usize) {
     while keyspace.remove_expired(most).unwrap() >= most {}
     let due = keyspace.generation().deadlines_within(0, keyspace.now().saturating_sub(1));
-    assert_eq!(within(keyspace, Room::Keys, &due), 0);
+    assert_eq!(within(keyspace, FamilyKind::Keys, &due), 0);
 }
 
 #[test]
@@ -305,13 +305,13 @@ fn due_fields_are_removed_in_steps() {
 #[test]
 fn removed_deadlines_are_not_passed_again() {
     const MANY: u64 = 400;
-    let is_found = |keyspace: &Keyspace, room, bounds| {
+    let is_found = |keyspace: &Keyspace, family, bounds| {
         let mut found = false;
         let visit = &mut |_: &[u8], _: &[u8]| {
             found = true;
             ControlFlow::Break(())
         };
-        keyspace.turn.walk_some(room, &bounds, Direction::Forward, 16, visit).unwrap();
+        keyspace.turn.walk_some(family, &bounds, Direction::Forward, 16, visit).unwrap();
         found
     };
     let mut keyspace = fresh();
@@ -332,11 +332,11 @@ fn removed_deadlines_are_not_passed_again() {
     for _ in 0..MANY / 8 + 20 {
         assert_eq!(keyspace.remove_expired(8).unwrap(), 8);
         commit(&mut keyspace);
-        let (hash, size) = (within(&keyspace, Room::Elements, &fields), within(&keyspace, Room::Keys, &keys));
-        assert_eq!(is_found(&keyspace, Room::Elements, keyspace.due.cut_fields(id, fields.clone())), hash > 0, "{hash} fields");
-        assert_eq!(is_found(&keyspace, Room::Keys, keyspace.due.cut_keys(keys.clone())), size > 0, "{size} keys");
+        let (hash, size) = (within(&keyspace, FamilyKind::Elements, &fields), within(&keyspace, FamilyKind::Keys, &keys));
+        assert_eq!(is_found(&keyspace, FamilyKind::Elements, keyspace.due.cut_fields(id, fields.clone())), hash > 0, "{hash} fields");
+        assert_eq!(is_found(&keyspace, FamilyKind::Keys, keyspace.due.cut_keys(keys.clone())), size > 0, "{size} keys");
     }
-    assert_eq!((within(&keyspace, Room::Elements, &fields), within(&keyspace, Room::Keys, &keys)), (0, 239));
+    assert_eq!((within(&keyspace, FamilyKind::Elements, &fields), within(&keyspace, FamilyKind::Keys, &keys)), (0, 239));
     // An earlier deadline is found all the same.
     keyspace.set_string(0, b"early", b"value", Some(1_000_001)).unwrap();
     while keyspace.remove_expired(50).unwrap() > 0 {}
@@ -408,7 +408,13 @@ fn what_has_no_deadlines_takes_no_bytes_for_them() {
             keyspace.finish(&edit);
             commit(&mut keyspace);
             let (head, body) = keyspace.peek(0, b"h").unwrap().map(|(head, body)| (head, body.len())).unwrap();
-            (head.form, head.fields, body, within(&keyspace, Room::Elements, &layout::elements(head.id)), stored(&keyspace, Room::Keys))
+            (
+                head.form,
+                head.fields,
+                body,
+                within(&keyspace, FamilyKind::Elements, &layout::elements(head.id)),
+                stored(&keyspace, FamilyKind::Keys),
+            )
         };
         let without = shown(0);
         assert_eq!((without.0, without.1), (form, FieldDeadlines::default()));

@@ -1,7 +1,7 @@
 //! Collections that lie in their key's entry: their order, when they become engine keys, and those of older formats.
 
 use super::super::entry::Form;
-use super::super::layout::{self, Room, score_order};
+use super::super::layout::{self, FamilyKind, score_order};
 use super::super::{Collection, FORMAT, Keyspace, Kind, Side};
 use super::{commit, few, stored};
 use crate::testing::{Random, fresh, open};
@@ -56,7 +56,7 @@ fn small_collections_keep_the_order_of_redis() {
     assert_eq!(shown(&mut keyspace, b"s"), ("-3 9 10".into(), Form::Integers));
     assert_eq!(shown(&mut keyspace, b"z"), ("b a y x".into(), Form::Inline));
     assert_eq!(shown(&mut keyspace, b"l"), ("b a b".into(), Form::Inline));
-    assert_eq!(stored(&keyspace, Room::Elements), 0);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 0);
     commit(&mut keyspace);
     add(&mut keyspace, b"s", Kind::Set, "1 two 0");
     assert_eq!(shown(&mut keyspace, b"s"), ("-3 1 9 10 two 0".into(), Form::Inline));
@@ -83,10 +83,10 @@ fn what_grows_becomes_engine_keys_and_stays_so() {
         add(&mut keyspace, key, kind, "a b c d");
         keyspace.set_deadline(0, key, Some(2_000_000)).unwrap();
         commit(&mut keyspace);
-        assert_eq!((find(&mut keyspace, key).form, stored(&keyspace, Room::Elements)), (Form::Inline, 0));
+        assert_eq!((find(&mut keyspace, key).form, stored(&keyspace, FamilyKind::Elements)), (Form::Inline, 0));
         add(&mut keyspace, key, kind, "e");
         let elements = if kind == Kind::SortedSet { 11 } else { 6 };
-        assert_eq!((find(&mut keyspace, key).form, stored(&keyspace, Room::Elements)), (Form::Elements, elements), "{kind:?}");
+        assert_eq!((find(&mut keyspace, key).form, stored(&keyspace, FamilyKind::Elements)), (Form::Elements, elements), "{kind:?}");
         commit(&mut keyspace);
         let found = find(&mut keyspace, key);
         assert_eq!((found.count, found.deadline), (5, Some(2_000_000)));
@@ -211,23 +211,23 @@ fn old(store: &Arc<MemoryStore>) {
     let entries: [(&[u8], &[u8]); 5] =
         [(b"h", b"\x04\x01\x03"), (b"s", b"\x02\x02\x03"), (b"i", b"\x02\x03\x02"), (b"z", b"\x03\x04\x02"), (b"l", b"\x01\x05\x02\x09")];
     for (id, (key, entry)) in (1..).zip(entries) {
-        keyspace.turn.put(Room::Keys, layout::entry_key(7, place, key), entry);
-        keyspace.turn.put(Room::Elements, layout::exists_key(id), b"");
+        keyspace.turn.put(FamilyKind::Keys, layout::entry_key(7, place, key), entry);
+        keyspace.turn.put(FamilyKind::Elements, layout::exists_key(id), b"");
     }
     for field in [b"a", b"b", b"c"] {
-        keyspace.turn.put(Room::Elements, layout::member_key(1, 7, field), b"value");
+        keyspace.turn.put(FamilyKind::Elements, layout::member_key(1, 7, field), b"value");
     }
     for (id, member) in [(2, &b"10"[..]), (2, b"9"), (2, b"x"), (3, b"10"), (3, b"9")] {
-        keyspace.turn.put(Room::Elements, layout::member_key(id, 7, member), b"");
+        keyspace.turn.put(FamilyKind::Elements, layout::member_key(id, 7, member), b"");
     }
     for (member, score) in [(&b"one"[..], 1.0), (b"two", 2.0)] {
-        keyspace.turn.put(Room::Elements, layout::member_key(4, 7, member), score_order(score).to_be_bytes());
-        keyspace.turn.put(Room::Elements, layout::score_key(4, score_order(score), member), b"");
+        keyspace.turn.put(FamilyKind::Elements, layout::member_key(4, 7, member), score_order(score).to_be_bytes());
+        keyspace.turn.put(FamilyKind::Elements, layout::score_key(4, score_order(score), member), b"");
     }
     for (index, item) in [(9, b"x"), (10, b"y")] {
-        keyspace.turn.put(Room::Elements, layout::item_key(5, index), item);
+        keyspace.turn.put(FamilyKind::Elements, layout::item_key(5, index), item);
     }
-    keyspace.turn.put(Room::Keys, layout::setting_key(b"format"), 3u64.to_le_bytes());
+    keyspace.turn.put(FamilyKind::Keys, layout::setting_key(b"format"), 3u64.to_le_bytes());
     keyspace.counters.keys[0] = 5;
     keyspace.counters.ids = 100;
     commit(&mut keyspace);
@@ -271,7 +271,7 @@ fn old_data_are_read_and_become_inline_when_they_are_changed() {
     keyspace.set_now(3);
     keyspace.syncer().sync().unwrap();
     keyspace.db().compact_range(&keyspace.db().family("elements").unwrap(), None, None).unwrap();
-    assert_eq!(stored(&keyspace, Room::Elements), 0, "what they had before is gone");
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 0, "what they had before is gone");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Long strings in steps: an upload is all or nothing, whatever happens meanwhile, and a reader sees one moment.
 
 use super::{commit, stored};
-use crate::keyspace::layout::{PIECE, Room};
+use crate::keyspace::layout::{FamilyKind, PIECE};
 use crate::keyspace::long::{HUGE, TOMBSTONES, Tombstones};
 use crate::keyspace::{Error, Keyspace, Kind, LONG, Side, Upload};
 use crate::testing::{Random, fresh, open};
@@ -59,7 +59,7 @@ fn an_upload_is_seen_when_it_gets_a_key() {
     keyspace.remove(0, b"k").unwrap();
     commit(&mut keyspace);
     compact(&keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 0, "also those that were written over");
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 0, "also those that were written over");
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn an_upload_that_is_not_wanted_leaves_nothing() {
     let mut coming = keyspace.begin_upload();
     upload(&mut keyspace, &mut coming, &value(5000, 1), &mut random);
     compact(&keyspace);
-    assert!(stored(&keyspace, Room::Elements) > 250);
+    assert!(stored(&keyspace, FamilyKind::Elements) > 250);
     keyspace.drop_upload(&coming);
     compact(&keyspace);
-    assert_eq!((stored(&keyspace, Room::Elements), keyspace.size(0)), (0, 0));
+    assert_eq!((stored(&keyspace, FamilyKind::Elements), keyspace.size(0)), (0, 0));
     // A key that cannot be.
     let long = vec![b'k'; 2 << 20];
     assert!(matches!(keyspace.set_string(0, &long, &vec![1; LONG], None), Err(Error::TooLong(_))));
@@ -117,7 +117,7 @@ fn a_crash_leaves_the_old_value_or_the_new_one() {
         compact(&after);
         assert_eq!(get(&mut after, b"k").unwrap(), found, "moment {moment}");
         let pieces = found.chunks(PIECE).filter(|piece| piece.iter().any(|byte| *byte != 0)).count();
-        assert_eq!(stored(&after, Room::Elements), 1 + pieces, "moment {moment}: pieces of nobody");
+        assert_eq!(stored(&after, FamilyKind::Elements), 1 + pieces, "moment {moment}: pieces of nobody");
     }
 }
 
@@ -142,7 +142,7 @@ fn removing_everything_spares_what_is_coming_in() {
     keyspace.clear_all().unwrap();
     commit(&mut keyspace);
     compact(&keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 0);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 0);
 }
 
 /// A client learns that a batch with a part of its value has failed when its command runs.

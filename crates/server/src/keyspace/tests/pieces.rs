@@ -1,6 +1,6 @@
 //! Strings that are changed in part, against plain ones.
 
-use super::super::layout::{PIECE, Room};
+use super::super::layout::{FamilyKind, PIECE};
 use super::super::pieces::PIECES_FROM;
 use super::super::{Error, Head, Keyspace, Kind, StringEdit};
 use super::{commit, get, stored};
@@ -122,7 +122,7 @@ fn random_changes_do_what_they_do_to_plain_strings() {
 fn a_long_string_takes_what_was_written_to_it() {
     let mut keyspace = fresh();
     write(&mut keyspace, b"sparse", 400 << 20, b"x");
-    assert_eq!((keyspace.string_length(0, b"sparse").unwrap(), stored(&keyspace, Room::Elements)), (Some((400 << 20) + 1), 2));
+    assert_eq!((keyspace.string_length(0, b"sparse").unwrap(), stored(&keyspace, FamilyKind::Elements)), (Some((400 << 20) + 1), 2));
     assert!(keyspace.uncommitted() < 200);
     commit(&mut keyspace);
     keyspace.string_length(0, b"sparse").unwrap();
@@ -131,7 +131,7 @@ fn a_long_string_takes_what_was_written_to_it() {
     write(&mut keyspace, b"sparse", 400 << 20, b"\0");
     write(&mut keyspace, b"sparse", 9, &[0; 5 * PIECE]);
     commit(&mut keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 1, "it exists");
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 1, "it exists");
     assert_eq!(head(&mut keyspace, b"sparse").kind, Kind::String);
     // A change of some bytes writes a piece, not the string.
     keyspace.set_string(0, b"long", &[b'l'; 1000 * PIECE], Some(5_000_000)).unwrap();
@@ -153,7 +153,7 @@ fn a_long_string_takes_what_was_written_to_it() {
     keyspace.db().flush().unwrap();
     let elements = keyspace.db().family("elements").unwrap();
     keyspace.db().compact_range(&elements, None, None).unwrap();
-    assert_eq!(stored(&keyspace, Room::Elements), 0);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 0);
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn the_setting_is_as_the_format_says() {
     for damaged in
         [&expected[..73], &expected[..74 + 40], &[&expected[..], b"\0"].concat()[..], &[&b"-"[..], &expected[1..]].concat()[..], &unknown]
     {
-        keyspace.turn.put(super::Room::Keys, super::layout::setting_key(b"stream"), damaged);
+        keyspace.turn.put(super::FamilyKind::Keys, super::layout::setting_key(b"stream"), damaged);
         assert!(matches!(keyspace.load_stream(), Err(Error::Damaged(_))));
     }
     keyspace.discard();
@@ -214,7 +214,7 @@ fn earlier_ids_are_known() {
     keyspace.close().unwrap();
     let mut keyspace = open(&store, 2);
     assert_eq!((ends(&keyspace), setting.len()), (known, 74 + 8 * 48));
-    keyspace.turn.put(super::Room::Keys, super::layout::setting_key(b"stream"), [&setting[..], &setting[74..74 + 48]].concat());
+    keyspace.turn.put(super::FamilyKind::Keys, super::layout::setting_key(b"stream"), [&setting[..], &setting[74..74 + 48]].concat());
     assert!(matches!(keyspace.load_stream(), Err(Error::Damaged(_))), "a ninth one is none of this format");
 }
 

@@ -1,6 +1,6 @@
 //! Streams and their groups against maps, with commits, dropped turns, copies and restarts in between.
 
-use super::super::{Blocks, Edit, EntryId, Head, Keep, Keyspace, Kind, Pending, Room, encode_fields, fields};
+use super::super::{Blocks, Edit, EntryId, FamilyKind, Head, Keep, Keyspace, Kind, Pending, encode_fields, fields};
 use super::{commit, stored};
 use crate::testing::{Random, fresh, open};
 use sinter_storage::store::MemoryStore;
@@ -188,7 +188,7 @@ fn check(keyspace: &mut Keyspace, model: &Model, random: &mut Random, what: &str
     // Nothing is left of what was removed.
     let of_group = |group: &ModelGroup| 1 + 2 * (group.consumers.len() + group.pending.len());
     let elements = 1 + model.entries.len() + model.groups.values().map(of_group).sum::<usize>();
-    assert_eq!(stored(keyspace, Room::Elements), elements, "{what}");
+    assert_eq!(stored(keyspace, FamilyKind::Elements), elements, "{what}");
 }
 
 #[test]
@@ -308,12 +308,12 @@ fn a_large_group_goes_as_a_range() {
         keyspace.finish_group(group);
     }
     commit(&mut keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 1 + 2 * 4003);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 1 + 2 * 4003);
     let group = keyspace.group(&edit.head, b"goes").unwrap().unwrap();
     keyspace.remove_group((0, KEY), b"goes", &group).unwrap();
-    assert_eq!(stored(&keyspace, Room::Elements), 1 + 4003);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 1 + 4003);
     commit(&mut keyspace);
-    assert_eq!(stored(&keyspace, Room::Elements), 1 + 4003);
+    assert_eq!(stored(&keyspace, FamilyKind::Elements), 1 + 4003);
     assert_eq!(keyspace.group(&edit.head, b"goes").unwrap(), None);
     let stays = keyspace.group(&edit.head, b"stays").unwrap().unwrap();
     assert_eq!((stays.pending, stays.consumers, stays.read), (2000, 1, Some(3)));
