@@ -1,7 +1,7 @@
 //! A log of commands in Redis's format (a multi-part AOF) beside the engine's own, for users whose tools read that format.
 //!
-//! Reading order: `place` (which files there are), `files` (what threads share), `base` (the thread that shortens the log), this file. The
-//! commands come from [`crate::feed`].
+//! Reading order: `location` (which files there are), `files` (what threads share), `base` (the thread that shortens the log), this file.
+//! The commands come from [`crate::feed`].
 //!
 //! The log is a *base*, everything as of a moment as an RDB file, and an *increment*, the commands that came since. To shorten it, a
 //! snapshot of the engine is taken between two turns, and a new increment begins there. A thread writes the base of that snapshot. Until
@@ -17,11 +17,11 @@
 
 mod base;
 mod files;
-mod place;
+mod location;
 #[cfg(test)]
 mod tests;
 
-pub use place::Place;
+pub use location::LogLocation;
 
 use crate::feed::{Feed, Reader};
 use crate::keyspace::{Beside, Keyspace};
@@ -89,7 +89,7 @@ struct Listed;
 #[derive(Debug, Default)]
 pub struct AppendLog {
     /// Location of the log; `None`: it is off.
-    place: Option<Place>,
+    place: Option<LogLocation>,
     /// The log is to be on; takes effect at the end of the turn.
     is_wanted: bool,
     /// The log gets effects.
@@ -119,7 +119,7 @@ impl AppendLog {
     ///
     /// # Errors
     /// The directory has the log of other data, or cannot be used.
-    pub fn open(&mut self, place: Place) -> Result<(), String> {
+    pub fn open(&mut self, place: LogLocation) -> Result<(), String> {
         if self.place.is_none() {
             self.number = self.number.max(place.open()?);
             self.place = Some(place);

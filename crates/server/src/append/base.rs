@@ -1,7 +1,7 @@
 //! Writing a base, in a thread, at a pace that leaves others their share of the processor and the medium.
 
 use super::files::Shared;
-use super::place::Place;
+use super::location::LogLocation;
 use crate::keyspace::Image;
 use crate::persist::manifest::prepare_manifest;
 use crate::persist::{Contents, sync_directory, write_image};
@@ -20,7 +20,7 @@ const SYNC_EVERY: usize = 4 << 20;
 
 /// Input of the thread that writes a base.
 pub(super) struct Task {
-    pub place: Place,
+    pub place: LogLocation,
     /// Number of the base and of the increment that goes with it.
     pub number: u64,
     pub image: Image,
@@ -51,7 +51,7 @@ impl Task {
     }
 }
 
-fn write(place: &Place, number: u64, image: Image, stops: &AtomicBool) -> Result<u64, String> {
+fn write(place: &LogLocation, number: u64, image: Image, stops: &AtomicBool) -> Result<u64, String> {
     let name = place.base(number);
     let failed = |error: io::Error| format!("{name}: {error}");
     let file = File::create_new(place.path(&name)).map_err(failed)?;
@@ -64,7 +64,7 @@ fn write(place: &Place, number: u64, image: Image, stops: &AtomicBool) -> Result
 }
 
 /// Makes the manifest list the base and the new increment. At every moment the manifest's files hold everything that counts as durable.
-fn swap(place: &Place, number: u64, next: &File, shared: &Shared) -> Result<(), String> {
+fn swap(place: &LogLocation, number: u64, next: &File, shared: &Shared) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", place.manifest());
     // From now on every sync covers both increments. Commits that count as durable already are in this one, too, and are synced here.
     shared.lock().counts_next = true;

@@ -11,7 +11,7 @@ const MARK: &str = "# sinterdb ";
 
 /// A directory, and the name that all files of the log begin with.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct LogLocation {
     /// The directory.
     pub directory: PathBuf,
     /// Prefix of the names of all files of the log.
@@ -20,7 +20,7 @@ pub struct Place {
     pub mark: String,
 }
 
-impl Place {
+impl LogLocation {
     pub(super) fn manifest(&self) -> String {
         format!("{}{MANIFEST}", self.name)
     }
@@ -123,8 +123,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(directory: &Path) -> Place {
-        Place { directory: directory.join("logs"), name: "a.aof".into(), mark: "mine".into() }
+    fn place(directory: &Path) -> LogLocation {
+        LogLocation { directory: directory.join("logs"), name: "a.aof".into(), mark: "mine".into() }
     }
 
     #[test]
@@ -169,6 +169,6 @@ mod tests {
             assert!(why.contains("a.aof.manifest: this is the log of other data"), "{why}");
         }
         fs::write(folder.path().join("file"), "").unwrap();
-        assert!(Place { directory: folder.path().join("file"), ..place }.open().is_err());
+        assert!(LogLocation { directory: folder.path().join("file"), ..place }.open().is_err());
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 const NEVER: Growth = Growth { percentage: 0, least: 0 };
 
-fn place(folder: &Path) -> Place {
-    Place { directory: folder.join("logs"), name: "a".into(), mark: "mine".into() }
+fn place(folder: &Path) -> LogLocation {
+    LogLocation { directory: folder.join("logs"), name: "a".into(), mark: "mine".into() }
 }
 
 /// The end of a turn.

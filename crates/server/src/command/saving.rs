@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::spec::{ADMIN, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
 use super::{Command, Configuration, Context, Failure, Group, Outcome, SYNTAX, Stage, before_commit};
-use crate::append::{Growth, Place as Logs};
+use crate::append::{Growth, LogLocation};
 use crate::keyspace::Keyspace;
 use crate::persist::{Contents, save_file};
 use sinter_storage::place::Place;
@@ -87,9 +87,9 @@ impl Configuration {
     }
 
     /// Directory and names of the AOF.
-    pub fn logs(&self, keyspace: &Keyspace) -> Logs {
+    pub fn logs(&self, keyspace: &Keyspace) -> LogLocation {
         let directory = self.directory_of_files().join(&self.append_directory);
-        Logs { directory, name: self.append_name.clone(), mark: keyspace.data_mark() }
+        LogLocation { directory, name: self.append_name.clone(), mark: keyspace.data_mark() }
     }
 
     /// Growth at which the AOF is rewritten automatically.
