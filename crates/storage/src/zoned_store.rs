@@ -26,7 +26,7 @@ mod usage;
 mod victim;
 mod volume;
 
-pub use allocate::{Allocation, Choice, Room, Want, ZoneView};
+pub use allocate::{Allocation, Choice, Resources, Want, ZoneView};
 pub use check::{ZoneEntry, ZoneMap};
 pub use entries::{Extent, FileEntry};
 pub use figures::{Figures, Shares, Written};

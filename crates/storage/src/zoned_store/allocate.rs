@@ -121,7 +121,7 @@ pub struct Want {
 
 /// Resources of the volume besides open zones.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Room {
+pub struct Resources {
     /// One more zone may become active.
     pub token: bool,
     /// Zones that are empty, or could be after a reset.
@@ -175,8 +175,8 @@ fn cheapest(zones: &[ZoneView]) -> Choice {
     idle.min_by_key(|view| view.room).map_or(Choice::Nothing, |view| Choice::Finish(view.zone))
 }
 
-fn open_or_finish(zones: &[ZoneView], room: Room) -> Choice {
-    if room.token { Choice::Open } else { cheapest(zones) }
+fn open_or_finish(zones: &[ZoneView], resources: Resources) -> Choice {
+    if resources.token { Choice::Open } else { cheapest(zones) }
 }
 
 /// A zone of equal lifetime, rather one that nobody writes.
@@ -191,47 +191,47 @@ fn alone<'z>(want: &Want, zones: &'z [ZoneView]) -> Option<&'z ZoneView> {
 
 impl Allocation {
     /// The choice for `want`. All `zones` can be written; zones being reset or finished are not among them.
-    pub fn choose(self, want: &Want, zones: &[ZoneView], room: Room) -> Choice {
+    pub fn choose(self, want: &Want, zones: &[ZoneView], resources: Resources) -> Choice {
         match self {
-            Allocation::Zenfs { tokens } => zenfs(want, zones, room, tokens),
-            Allocation::Sinter => sinter(want, zones, room),
-            _ if want.moving => moving(want, zones, room),
+            Allocation::Zenfs { tokens } => zenfs(want, zones, resources, tokens),
+            Allocation::Sinter => sinter(want, zones, resources),
+            _ if want.moving => moving(want, zones, resources),
             Allocation::Wla { tokens } => match alone(want, zones) {
                 Some(view) => Choice::Use(view.zone),
-                None => zenfs(want, zones, Room { token: room.token || !tokens, ..room }, true),
+                None => zenfs(want, zones, Resources { token: resources.token || !tokens, ..resources }, true),
             },
             Allocation::Sla { tokens } => match alone(want, zones) {
                 Some(view) => Choice::Use(view.zone),
-                None => open_or_finish(zones, Room { token: room.token || !tokens, ..room }),
+                None => open_or_finish(zones, Resources { token: resources.token || !tokens, ..resources }),
             },
             Allocation::PerLevel => {
                 let same = |view: &&ZoneView| view.level == want.level && (view.lifetime <= 2) == (want.lifetime <= 2);
                 let same = zones.iter().filter(same).filter(|view| want.lifetime > 2 || view.lifetime == want.lifetime);
-                same.max_by_key(|view| view.writers == 0).map_or_else(|| open_or_finish(zones, room), |view| Choice::Use(view.zone))
+                same.max_by_key(|view| view.writers == 0).map_or_else(|| open_or_finish(zones, resources), |view| Choice::Use(view.zone))
             }
         }
     }
 }
 
 /// Collected data goes to its like, else to a zone of its own, else anywhere.
-fn moving(want: &Want, zones: &[ZoneView], room: Room) -> Choice {
+fn moving(want: &Want, zones: &[ZoneView], resources: Resources) -> Choice {
     let least = || zones.iter().min_by_key(|view| view.lifetime.abs_diff(want.lifetime));
     match equal(want, zones) {
         Some(view) => Choice::Use(view.zone),
-        None if room.token && room.empty > 0 => Choice::Open,
+        None if resources.token && resources.empty > 0 => Choice::Open,
         None => least().map_or(Choice::Nothing, |view| Choice::Use(view.zone)),
     }
 }
 
 /// Chooses like ZenFS. Zones in which everything is dead do not match: ZenFS sees them as neither used nor empty.
-fn zenfs(want: &Want, zones: &[ZoneView], room: Room, tokens: bool) -> Choice {
+fn zenfs(want: &Want, zones: &[ZoneView], resources: Resources, tokens: bool) -> Choice {
     let best = best_match(want.lifetime, zones.iter().filter(|view| view.valid > 0 && view.writers == 0));
     match best {
         // Moves go to a zone that is there, however bad a match.
         Some((zone, _)) if want.moving => Choice::Use(zone),
         None if want.moving => Choice::Nothing,
         Some((zone, distance)) if distance < COULD_BE_WORSE => Choice::Use(zone),
-        _ if room.token => Choice::Open,
+        _ if resources.token => Choice::Open,
         Some((zone, COULD_BE_WORSE)) if tokens => Choice::Use(zone),
         _ => cheapest(zones),
     }
@@ -248,11 +248,11 @@ const SOON: std::ops::RangeInclusive<u8> = 2..=3;
 /// is what the lives tell apart.) Of several the one that dies next to it. Else, for what dies soon, a zone in which everything is dead: to
 /// fill it up costs no reset and no active place. What is dead there stays until what is written behind it is dead, too, so what lives long
 /// rather gets an empty one. Else, of all zones with tables, the one that dies next to it.
-fn sinter(want: &Want, zones: &[ZoneView], room: Room) -> Choice {
+fn sinter(want: &Want, zones: &[ZoneView], resources: Resources) -> Choice {
     let all_dead = || zones.iter().filter(|view| view.is_free());
     let dead = || all_dead().max_by_key(|view| view.room).map(|view| Choice::Use(view.zone));
     // These zones are among those that could be emptied, which costs a reset.
-    let empty = || (room.token && room.empty > all_dead().count() as u32).then_some(Choice::Open);
+    let empty = || (resources.token && resources.empty > all_dead().count() as u32).then_some(Choice::Open);
     let fresh = || if SOON.contains(&want.lifetime) { dead().or_else(empty) } else { empty().or_else(dead) };
     if want.log {
         let same = equal(want, zones).map(|view| Choice::Use(view.zone));

@@ -10,7 +10,7 @@ use super::Session;
 use super::allocate::Want;
 use super::figures::Written;
 use super::file::is_framed;
-use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt};
+use super::format::{DataHead, FileLocation, HEAD, OPEN, Range, Salt};
 use super::volume::{Cell, Volume};
 use crate::store::{Appender, Cause, HELD_BACK, Result, StoreError};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl ZonedAppender {
         let place = {
             let content = self.cell.content.read();
             let ranges = if self.framed { self.ranges.clone() } else { content.ranges() };
-            Place { sealed, length: content.written, ranges }
+            FileLocation { sealed, length: content.written, ranges }
         };
         self.volume.state.lock().lies(self.cell.id, place);
         self.moved = true;

@@ -1,6 +1,6 @@
 //! The metadata of a volume as plain data: the sum of the edits of the metadata log.
 
-use super::format::{About, Edit, Input, KEY_PREFIX, Place, ZoneNote};
+use super::format::{About, Edit, FileLocation, Input, KEY_PREFIX, ZoneNote};
 use crate::store::FileId;
 use crate::zoned::Geometry;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Record {
     pub(super) about: About,
-    pub(super) place: Place,
+    pub(super) place: FileLocation,
 }
 
 /// The whole metadata.
@@ -104,7 +104,7 @@ impl Catalog {
         }
         for (&id, record) in &self.files {
             Edit::Create { id, about: record.about.clone() }.encode(&mut out);
-            if record.place != Place::default() {
+            if record.place != FileLocation::default() {
                 Edit::Lies { id, place: record.place.clone() }.encode(&mut out);
             }
         }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn lies(id: FileId, sealed: bool, ranges: Vec<Range>) -> Edit {
-        Edit::Lies { id, place: Place { sealed, length: 0, ranges } }
+        Edit::Lies { id, place: FileLocation { sealed, length: 0, ranges } }
     }
 
     fn edits() -> Vec<Edit> {

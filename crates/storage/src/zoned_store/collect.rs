@@ -9,7 +9,7 @@
 use super::allocate::Want;
 use super::figures::Written;
 use super::file::{Content, Piece, is_framed};
-use super::format::Place;
+use super::format::FileLocation;
 use super::reader::read;
 use super::slot::{Condition, Slot};
 use super::victim::{Collection, Victim, ZENFS_START};
@@ -37,12 +37,12 @@ struct Moved {
 }
 
 /// Destination of copies.
-struct Target<'a> {
+struct CopyTarget<'a> {
     volume: &'a Volume,
     zone: Option<u32>,
 }
 
-impl Drop for Target<'_> {
+impl Drop for CopyTarget<'_> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -144,7 +144,7 @@ impl Volume {
     }
 
     fn empty_zone(&self, zone: u32, cells: &[Arc<Cell>]) -> Result<()> {
-        let mut target = Target { volume: self, zone: None };
+        let mut target = CopyTarget { volume: self, zone: None };
         let mut moved = Vec::new();
         let copied = cells.iter().try_for_each(|cell| {
             moved.push(Moved { cell: Arc::clone(cell), pieces: Vec::new() });
@@ -162,7 +162,7 @@ impl Volume {
             // Waits for readers of the old place; later readers read the new one.
             let mut content = cell.content.write();
             let old = std::mem::replace(&mut content.pieces, pieces.clone());
-            let place = Place { sealed: true, length: content.written, ranges: content.ranges() };
+            let place = FileLocation { sealed: true, length: content.written, ranges: content.ranges() };
             drop(content);
             self.state.lock().lies(cell.id, place);
             // The old place stays counted until the metadata is durable, because the zone is busy.
@@ -218,7 +218,7 @@ impl Volume {
     }
 }
 
-impl Target<'_> {
+impl CopyTarget<'_> {
     fn leave(&mut self) {
         if let Some(zone) = self.zone.take() {
             self.volume.leave(zone, true);

@@ -119,7 +119,7 @@ pub(super) struct Range {
 
 /// The metadata's knowledge of the location of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Place {
+pub(super) struct FileLocation {
     /// Nothing is appended any more.
     pub(super) sealed: bool,
     /// Length of a sealed log, all of which was durable when the edit was written. Without meaning for other files.
@@ -152,7 +152,7 @@ pub(super) enum Edit {
     /// All that is known of where a file lies; replaces what was known.
     Lies {
         id: FileId,
-        place: Place,
+        place: FileLocation,
     },
     Zone {
         zone: u32,
@@ -243,7 +243,7 @@ impl Edit {
                 for _ in 0..count {
                     ranges.push(Range { zone: from.u32()?, at: from.u64()?, len: from.u64()? });
                 }
-                Edit::Lies { id, place: Place { sealed, length, ranges } }
+                Edit::Lies { id, place: FileLocation { sealed, length, ranges } }
             }
             kind @ 4..=5 => {
                 let zone = from.u32()?;

@@ -8,7 +8,7 @@
 //! collector works; else the medium is full. Nobody waits by asking again and again. For studies of policies that fail instead, what the
 //! policy refuses can be left refused.
 
-use super::allocate::{Choice, Room, Want, ZoneView};
+use super::allocate::{Choice, Resources, Want, ZoneView};
 use super::figures::Written;
 use super::format::{Edit, ZoneNote};
 use super::of_number;
@@ -86,7 +86,7 @@ impl State {
         .collect()
     }
 
-    fn room(&self, want: &Want, max_active: Option<u32>, reserve: u32) -> Room {
+    fn resources(&self, want: &Want, max_active: Option<u32>, reserve: u32) -> Resources {
         let active = self.count(|slot| matches!(slot.condition, Condition::Open | Condition::Ended));
         let token = places(max_active).is_none_or(|places| {
             let kept = match (want.moving || want.pins(), want.log) {
@@ -97,7 +97,7 @@ impl State {
             };
             active < places - kept
         });
-        Room { token, empty: self.to_be_had(want, reserve), zones: self.file_zones() }
+        Resources { token, empty: self.to_be_had(want, reserve), zones: self.file_zones() }
     }
 
     /// Zones that are empty, or would be after a reset, and that the file need not leave.
@@ -122,7 +122,7 @@ impl State {
 
     /// Counts one more file that is written into the zone. True if it is the first: the zone gets its lifetime and level. A table beside
     /// logs is noted: the zone no longer holds frames only.
-    fn settle(&mut self, zone: u32, want: &Want) -> bool {
+    fn add_writer(&mut self, zone: u32, want: &Want) -> bool {
         let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else {
             return false;
         };
@@ -216,29 +216,29 @@ impl Volume {
         loop {
             self.check_alive("append")?;
             let views = state.views(want);
-            let room = state.room(want, max_active, reserve);
-            let choice = policy.choose(want, &views, room);
+            let resources = state.resources(want, max_active, reserve);
+            let choice = policy.choose(want, &views, resources);
             // Data that cannot be moved away comes to lie beside other data only when all else has failed.
             let may_share = want.moving || hopeless || places(max_active).is_some_and(|places| places < FEW);
             let fallback = closest(want, &views).filter(|fallback| may_share || !fallback.pinned);
             drop(views);
             match choice {
-                Choice::Use(zone) => return Ok(self.settle(&mut state, zone, want)),
-                Choice::Open if room.token && room.empty > 0 => {
+                Choice::Use(zone) => return Ok(self.begin_writing(&mut state, zone, want)),
+                Choice::Open if resources.token && resources.empty > 0 => {
                     let plenty = state.empty_zones() > left(want, reserve);
                     if let Some(zone) = state.next_empty(policy.spares_wear()).filter(|_| plenty) {
-                        return Ok(self.settle(&mut state, zone, want));
+                        return Ok(self.begin_writing(&mut state, zone, want));
                     }
                     if let Some(zone) = state.next_dead(false) {
                         if self.revive(&mut state, zone) {
-                            return Ok(self.settle(&mut state, zone, want));
+                            return Ok(self.begin_writing(&mut state, zone, want));
                         }
                         continue;
                     }
                 }
-                Choice::Finish(zone) if room.empty > 0 => {
+                Choice::Finish(zone) if resources.empty > 0 => {
                     match state.next_dead(true) {
-                        Some(dead) if self.revive(&mut state, dead) => return Ok(self.settle(&mut state, dead, want)),
+                        Some(dead) if self.revive(&mut state, dead) => return Ok(self.begin_writing(&mut state, dead, want)),
                         Some(_) => {}
                         None => self.finish_zone(&mut state, zone),
                     }
@@ -248,12 +248,12 @@ impl Volume {
             }
             if let Some(fallback) = fallback.filter(|_| self.options.fallback || want.moving) {
                 state.figures.fallbacks += 1;
-                return Ok(self.settle(&mut state, fallback.zone, want));
+                return Ok(self.begin_writing(&mut state, fallback.zone, want));
             }
-            if want.moving && room.token && self.options.fallback {
+            if want.moving && resources.token && self.options.fallback {
                 // The reserve is for this, also where the policy moves nothing to new zones.
                 if let Some(zone) = state.next_empty(policy.spares_wear()) {
-                    return Ok(self.settle(&mut state, zone, want));
+                    return Ok(self.begin_writing(&mut state, zone, want));
                 }
             }
             if want.moving || hopeless {
@@ -272,8 +272,9 @@ impl Volume {
         spacious
     }
 
-    fn settle(&self, state: &mut State, zone: u32, want: &Want) -> u32 {
-        if state.settle(zone, want) {
+    /// Counts one more writer of a zone, and returns the zone.
+    fn begin_writing(&self, state: &mut State, zone: u32, want: &Want) -> u32 {
+        if state.add_writer(zone, want) {
             self.device.destine(zone, want.lifetime);
         }
         self.work.notify_one();

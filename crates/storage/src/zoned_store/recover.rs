@@ -8,7 +8,7 @@
 use super::appender::LOG_HELD_BACK;
 use super::catalog::{Catalog, Record, size_of};
 use super::file::{Content, HOLE, is_framed};
-use super::format::{DataHead, HEAD, OPEN, Place, Range, Salt, VolumeId, ZoneNote};
+use super::format::{DataHead, FileLocation, HEAD, OPEN, Range, Salt, VolumeId, ZoneNote};
 use super::journal::{Journal, Layout};
 use super::place::METADATA_PLACES;
 use super::slot::{Condition, Slot};
@@ -237,7 +237,7 @@ struct File {
     /// Bytes by zone, whole blocks.
     occupied: BTreeMap<u32, u64>,
     /// New place for the metadata, if it differs from the present one.
-    place: Option<Place>,
+    place: Option<FileLocation>,
     /// The zone whose write pointer says that it is shorter than the metadata has it.
     cut: Option<u32>,
 }
@@ -300,7 +300,7 @@ impl Finder<'_> {
         let ranges = file.content.ranges();
         let known: u64 = record.place.ranges.iter().map(|range| range.len).fold(0, u64::saturating_add);
         if file.content.written < known {
-            file.place = Some(Place { sealed: true, length: file.content.written, ranges });
+            file.place = Some(FileLocation { sealed: true, length: file.content.written, ranges });
         }
         Ok(file)
     }
@@ -370,7 +370,7 @@ impl Finder<'_> {
                 let end = end.min(range.at.saturating_add(range.len));
                 (end > range.at).then(|| Range { len: end - range.at, ..*range })
             });
-            file.place = Some(Place { sealed: true, length: content.written, ranges: ranges.collect() });
+            file.place = Some(FileLocation { sealed: true, length: content.written, ranges: ranges.collect() });
         }
         Ok(file)
     }

@@ -18,7 +18,7 @@
 use super::catalog::Catalog;
 use super::figures::Figures;
 use super::file::Content;
-use super::format::{About, Edit, Place, VolumeId};
+use super::format::{About, Edit, FileLocation, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
 use super::slot::Slot;
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// Says where a file lies, if it still has a name.
-    pub(super) fn lies(&mut self, id: FileId, place: Place) {
+    pub(super) fn lies(&mut self, id: FileId, place: FileLocation) {
         if self.catalog.files.contains_key(&id) {
             self.log(&Edit::Lies { id, place });
         }

@@ -14,11 +14,11 @@ fn log() -> Want {
     Want { lifetime: 2, log: true, ..Want::default() }
 }
 
-const ROOMY: Room = Room { token: true, empty: 50, zones: 100 };
-const NO_TOKEN: Room = Room { token: false, empty: 50, zones: 100 };
-const NO_EMPTY: Room = Room { token: true, empty: 0, zones: 100 };
+const ROOMY: Resources = Resources { token: true, empty: 50, zones: 100 };
+const NO_TOKEN: Resources = Resources { token: false, empty: 50, zones: 100 };
+const NO_EMPTY: Resources = Resources { token: true, empty: 0, zones: 100 };
 
-fn check(policy: Allocation, cases: &[(Want, Room, Choice)], zones: &[ZoneView]) {
+fn check(policy: Allocation, cases: &[(Want, Resources, Choice)], zones: &[ZoneView]) {
     for (number, (want, room, due)) in cases.iter().enumerate() {
         assert_eq!(policy.choose(want, zones, *room), *due, "{}, case {number}", policy.name());
     }
@@ -136,7 +136,7 @@ fn sinter_fills_zones_with_what_dies_together() {
         (lives(4, 9), ROOMY, Open),
         (manifest, ROOMY, Open),
         (lives(4, 9), NO_TOKEN, Use(7)),
-        (manifest, Room { empty: 1, ..ROOMY }, Use(7)),
+        (manifest, Resources { empty: 1, ..ROOMY }, Use(7)),
         (lives(2, 100), ROOMY, Use(1)),
     ];
     check(Allocation::Sinter, &cases, &dead);

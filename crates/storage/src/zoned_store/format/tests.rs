@@ -87,7 +87,7 @@ fn a_frame_of_a_log_is_as_described() {
 #[test]
 fn edits_are_as_described_and_nothing_else_is_one() {
     let about = About { lifetime: 3, level: 2, family: 5, born: 6, death: 7, keys: Some((b"a".to_vec(), vec![b'z'; 20])) };
-    let place = Place { sealed: true, length: 8, ranges: vec![Range { zone: 9, at: 512, len: 10 }] };
+    let place = FileLocation { sealed: true, length: 8, ranges: vec![Range { zone: 9, at: 512, len: 10 }] };
     let edits = [
         Edit::Create { id: FileId::table(4), about },
         Edit::Delete { id: FileId::log(4) },
