@@ -86,7 +86,7 @@ struct Row {
 
 /// The keys of a mix.
 #[derive(Debug)]
-struct Place {
+struct MixKeys {
     family: usize,
     first: u64,
     count: u64,
@@ -120,7 +120,7 @@ pub(crate) struct Plan {
     /// How operations are called.
     pub calls: Calls,
     rows: Vec<Row>,
-    places: Vec<Place>,
+    places: Vec<MixKeys>,
     sizes: ValueSizes,
     seed: u64,
     phase: u64,
@@ -158,7 +158,7 @@ impl Plan {
             let keys = mix.keys(workload.keys);
             let count = keys.end - keys.start;
             let source = source(mix.distribution, count, [seed, phase as u64, index as u64]);
-            Place { family: family(mix), first: keys.start, count, source, scan_length: mix.scan_length }
+            MixKeys { family: family(mix), first: keys.start, count, source, scan_length: mix.scan_length }
         };
         let sizes = sizes(workload.value_size);
         Some(Plan {
@@ -367,7 +367,7 @@ impl Requests<'_> {
     /// The requests of a thread that has only one kind of them, at loaded keys: a shorter way to the draws of [`Requests::next_request`].
     pub fn only(&mut self) -> Option<Only<'_>> {
         let [row] = &self.plan.rows[self.kinds.clone()] else { return None };
-        let Place { family, first, scan_length, .. } = self.plan.places[row.mix];
+        let MixKeys { family, first, scan_length, .. } = self.plan.places[row.mix];
         let Stream::Drawn(keys) = &mut self.streams[row.mix] else { return None };
         let (kind, operation, sizes, random) = (self.kinds.start, row.operation, self.plan.sizes, &mut self.random);
         (operation != Operation::Insert).then_some(Only { kind, operation, family, scan_length, first, keys, sizes, random })
@@ -398,7 +398,7 @@ impl Requests<'_> {
     fn inserted(&self, mix: usize, nth: u64) -> Key {
         let Plan { places, clients, first_insert, seed, .. } = self.plan;
         let number = first_insert + (nth * clients + self.thread) * places.len() as u64 + mix as u64;
-        let Place { first, count, .. } = places[mix];
+        let MixKeys { first, count, .. } = places[mix];
         let hash = scramble(number.wrapping_add(scramble(*seed)));
         Key::Inserted { neighbour: first + ((u128::from(hash) * u128::from(count)) >> 64) as u64, number }
     }

@@ -111,15 +111,15 @@ impl Sizes {
 pub const LEAST_MEMORY: u64 = (1 << 30) / 16;
 
 /// Limits of A's runs that this machine permits, and the runs that are left out.
-struct Room {
+struct Permitted {
     cpus: Vec<usize>,
     /// Memory limits, bytes; `None`: no limit.
     memory: Vec<Option<u64>>,
     left_out: Vec<String>,
 }
 
-impl Room {
-    fn of(sizes: &Sizes, permits: &Permits) -> Room {
+impl Permitted {
+    fn of(sizes: &Sizes, permits: &Permits) -> Permitted {
         let mut left_out = Vec::new();
         let (mut cpus, more): (Vec<usize>, Vec<usize>) = sizes.cpus.iter().copied().partition(|cpus| *cpus <= permits.cpus);
         if !more.is_empty() {
@@ -145,7 +145,7 @@ impl Room {
             )),
         }
         let memory = if memory.is_empty() { vec![None] } else { memory.into_iter().map(Some).collect() };
-        Room { cpus, memory, left_out }
+        Permitted { cpus, memory, left_out }
     }
 
     /// All pairs of processors and memory.
@@ -166,13 +166,13 @@ fn list(items: &[impl ToString]) -> String {
 /// The study.
 pub fn study(scale: Scale, request: &Request) -> Study {
     let sizes = Sizes::of(scale);
-    let room = Room::of(&sizes, &request.permits);
-    let mut cells = cells::of_a(&sizes, &room);
+    let permitted = Permitted::of(&sizes, &request.permits);
+    let mut cells = cells::of_a(&sizes, &permitted);
     cells.extend(cells::of_b(&sizes));
-    cells.extend(cells::of_c(&sizes, &room));
+    cells.extend(cells::of_c(&sizes, &permitted));
     cells.extend(codecs::of_codecs(sizes.codecs));
     cells.extend(codecs::of_blocks(sizes.codecs));
-    let mut hypotheses = claims::claims(&room, &request.engines);
+    let mut hypotheses = claims::claims(&permitted, &request.engines);
     hypotheses.extend(codecs::claims(sizes.codecs, &request.engines));
     let title = "Compression chosen per level, by hand or by the engine";
     let swept = vec![Metric::IndexBytes, Metric::WriteAmplification, Metric::StoreBytes, Metric::OperationsPerSecond];
@@ -188,14 +188,14 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::CacheHits,
         Metric::CompressedCacheHits,
     ];
-    let mut questions = questions(&sizes, &room);
+    let mut questions = questions(&sizes, &permitted);
     questions.extend(codecs::questions(sizes.codecs));
-    let left_out = room.left_out.into_iter().chain(codecs::left_out(&request.engines)).collect();
+    let left_out = permitted.left_out.into_iter().chain(codecs::left_out(&request.engines)).collect();
     Study { questions, cells, hypotheses, drawn, swept, left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
 
-fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
-    let memory: Vec<String> = room.memory.iter().map(|memory| memory.map_or("no limit".to_string(), format_bytes)).collect();
+fn questions(sizes: &Sizes, permitted: &Permitted) -> Vec<String> {
+    let memory: Vec<String> = permitted.memory.iter().map(|memory| memory.map_or("no limit".to_string(), format_bytes)).collect();
     let codecs = |strategies: &[(&str, Levels)]| {
         let word = |codec: &str| {
             if codec == NONE {
@@ -219,7 +219,7 @@ fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
             format_bytes(cells::CACHE_A / sizes.a.divisor),
             cells::CLIENTS_A,
             sizes.reads_of_a(),
-            list(&room.cpus),
+            list(&permitted.cpus),
             memory.join(", "),
             codecs(&STRATEGIES_A)
         ),

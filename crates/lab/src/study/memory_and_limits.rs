@@ -150,40 +150,42 @@ impl Sizes {
 }
 
 /// Cases of A and containers of C that this machine permits, and the runs that are left out.
-struct Room {
+struct Permitted {
     /// Amounts of data, with files in the page cache and outside of it.
     cases: Vec<Case>,
     containers: Vec<Container>,
     left_out: Vec<String>,
 }
 
-impl Room {
-    fn of(sizes: &Sizes, permits: &Permits, engines: &[String]) -> Room {
-        let mut room = Room { cases: Vec::new(), containers: Vec::new(), left_out: Vec::new() };
+impl Permitted {
+    fn of(sizes: &Sizes, permits: &Permits, engines: &[String]) -> Permitted {
+        let mut permitted = Permitted { cases: Vec::new(), containers: Vec::new(), left_out: Vec::new() };
         let SizesA { cache, paged, outside, beside, .. } = sizes.a;
         let case = |limit: Option<u64>| move |&(data, percent): &Data| Case { data, bytes: cache / 100 * percent, limit };
-        room.cases.extend(paged.iter().map(case(None)));
+        permitted.cases.extend(paged.iter().map(case(None)));
         match fits(cache + beside, permits) {
-            Ok(()) => room.cases.extend(outside.iter().map(case(Some(cache + beside)))),
-            Err(why) if !outside.is_empty() => room.left_out.push(format!("runs of A whose files lie outside of the page cache: {why}")),
+            Ok(()) => permitted.cases.extend(outside.iter().map(case(Some(cache + beside)))),
+            Err(why) if !outside.is_empty() => {
+                permitted.left_out.push(format!("runs of A whose files lie outside of the page cache: {why}"))
+            }
             Err(_) => {}
         }
         for &(cpus, memory) in sizes.c.containers {
-            let permitted = permits
+            let outcome = permits
                 .quota
                 .clone()
                 .and_then(|()| fits(memory, permits))
                 .and_then(|()| if cpus <= permits.cpus { Ok(()) } else { Err(format!("a run may use {} processors", permits.cpus)) });
             let container = Container { cpus, memory };
-            match permitted {
-                Ok(()) => room.containers.push(container),
-                Err(why) => room.left_out.push(format!("runs of C with {}: {why}", container.name())),
+            match outcome {
+                Ok(()) => permitted.containers.push(container),
+                Err(why) => permitted.left_out.push(format!("runs of C with {}: {why}", container.name())),
             }
         }
-        if !room.cases.is_empty() && engines.iter().any(|engine| engine == RIVAL) {
-            room.left_out.push("RocksDB in A: its C interface has no compressed cache".to_string());
+        if !permitted.cases.is_empty() && engines.iter().any(|engine| engine == RIVAL) {
+            permitted.left_out.push("RocksDB in A: its C interface has no compressed cache".to_string());
         }
-        room
+        permitted
     }
 }
 
@@ -198,10 +200,10 @@ fn fits(limit: u64, permits: &Permits) -> Result<(), String> {
 /// The study.
 pub fn study(scale: Scale, request: &Request) -> Study {
     let sizes = Sizes::of(scale);
-    let room = Room::of(&sizes, &request.permits, &request.engines);
-    let cells = [cells::of_a(&sizes.a, &room.cases), cells::of_b(&sizes.b), cells::of_c(&sizes.c, &room.containers)].concat();
-    let hypotheses = claims::claims(&room, &request.engines);
-    let questions = questions(&sizes, &room);
+    let permitted = Permitted::of(&sizes, &request.permits, &request.engines);
+    let cells = [cells::of_a(&sizes.a, &permitted.cases), cells::of_b(&sizes.b), cells::of_c(&sizes.c, &permitted.containers)].concat();
+    let hypotheses = claims::claims(&permitted, &request.engines);
+    let questions = questions(&sizes, &permitted);
     let title = "Memory: compressed or not, for writes or reads, and in containers";
     let drawn = vec![
         Metric::OperationsPerSecond,
@@ -213,20 +215,20 @@ pub fn study(scale: Scale, request: &Request) -> Study {
         Metric::CacheHits,
         Metric::CompressedCacheHits,
     ];
-    Study { questions, cells, hypotheses, drawn, left_out: room.left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
+    Study { questions, cells, hypotheses, drawn, left_out: permitted.left_out, ..request.study(NAME, title, Some(scale), sizes.repeats) }
 }
 
-fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
+fn questions(sizes: &Sizes, permitted: &Permitted) -> Vec<String> {
     let Sizes { a, b, c, .. } = sizes;
     let names = |list: Vec<String>| list.join(", ");
-    let limit = room.cases.iter().find_map(|case| case.limit).map_or(String::new(), |limit| {
+    let limit = permitted.cases.iter().find_map(|case| case.limit).map_or(String::new(), |limit| {
         format!(
             " Outside of the page cache means {} of memory for everything, which leaves little of it, so that a miss goes to the medium.",
             format_bytes(limit)
         )
     });
     let mut questions = Vec::new();
-    if !room.cases.is_empty() {
+    if !permitted.cases.is_empty() {
         questions.push(format!(
             "A: what is a compressed part of the block cache worth? A cache of {}, of which {} (`compressed_cache`) is for packed blocks; \
              data of {}; values of {} bytes that LZ4 packs to half, {} clients, keys by Zipf 0.9: {} s of reads, then as much of a mix \
@@ -234,7 +236,7 @@ fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
              {} s warm the cache before, {} where the part moves.{limit}",
             format_bytes(a.cache),
             SHARES.join(", "),
-            names(room.cases.iter().map(Case::name).collect()),
+            names(permitted.cases.iter().map(Case::name).collect()),
             cells::VALUE,
             cells::CLIENTS,
             a.seconds,
@@ -254,13 +256,13 @@ fn questions(sizes: &Sizes, room: &Room) -> Vec<String> {
         b.writes.0,
         b.reads.0,
     ));
-    if !room.containers.is_empty() {
+    if !permitted.containers.is_empty() {
         questions.push(format!(
             "C: what is it worth to look at the limits of a container? Containers of {}, each by a quota of processor time and a limit of \
              memory. The database is told `memory`, an eighth of the container's, and nothing else. {} keys with values of {} bytes \
              are loaded in random order; then {} gets per second (Zipf 0.9, open loop, {} s measured) beside {} puts per second \
              (uniform), which keep compactions busy. The same engine is shown a system without groups for comparison.",
-            names(room.containers.iter().map(Container::name).collect()),
+            names(permitted.containers.iter().map(Container::name).collect()),
             c.keys,
             cells::VALUE_C,
             c.gets,

@@ -1,6 +1,6 @@
 //! Cells of the study: settings, workloads and measures.
 
-use super::{AUTO, CHOOSER, Levels, Room, STRATEGIES_A, STRATEGIES_B, Size, Sizes, ZSTD_LEVEL};
+use super::{AUTO, CHOOSER, Levels, Permitted, STRATEGIES_A, STRATEGIES_B, Size, Sizes, ZSTD_LEVEL};
 use crate::run::{Distribution, EngineSpec, FamilySpec, Limits, Mix, Order, Phase, PhaseKind, Workload};
 use crate::study::plan::Cell;
 use crate::study::settings::{BASE, FAN_OUT, Shape, database, family, owed};
@@ -46,11 +46,11 @@ pub const WHOLE: &str = "the whole";
 const WARM: u64 = 4;
 
 /// A's cells for each pair of limits.
-pub fn of_a(sizes: &Sizes, room: &Room) -> Vec<Cell> {
+pub fn of_a(sizes: &Sizes, permitted: &Permitted) -> Vec<Cell> {
     let workload = workload_of_a(sizes);
     let measures = [FILL, COMPACT, READ, WHOLE];
     let mut cells = Vec::new();
-    for (cpus, memory) in room.pairs() {
+    for (cpus, memory) in permitted.pairs() {
         for (strategy, levels) in with_auto(&STRATEGIES_A) {
             let settings = settings(levels, sizes.a, CACHE_A);
             cells.push(confined("A", strategy, (cpus, memory), settings, &workload, &measures));
@@ -87,10 +87,10 @@ pub fn name_of_b(strategy: &str) -> String {
 }
 
 /// C's cells.
-pub fn of_c(sizes: &Sizes, room: &Room) -> Vec<Cell> {
+pub fn of_c(sizes: &Sizes, permitted: &Permitted) -> Vec<Cell> {
     let workload = workload_of_c(sizes.a);
     let mut cells = Vec::new();
-    for (cpus, memory) in room.widest() {
+    for (cpus, memory) in permitted.widest() {
         for (strategy, levels) in with_auto(&STRATEGIES_B) {
             let mut settings = settings(levels, sizes.a, CACHE_A);
             let cold = FamilySpec { name: COLD.to_string(), settings: settings.families[0].settings.clone() };

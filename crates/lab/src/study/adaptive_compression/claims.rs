@@ -1,7 +1,7 @@
 //! Claims about the results. Rules and bounds are fixed here before anything is run.
 
 use super::cells::{BOTH, FILL, MIXES, READ, WHOLE, ZIPF, limits_name, measures_of_b, name_of_a, name_of_b, name_of_c};
-use super::{AUTO, CHOOSER, NO_COMPRESSION, ORIGINAL, PLAIN, Room, STRATEGIES_A, STRATEGIES_B};
+use super::{AUTO, CHOOSER, NO_COMPRESSION, ORIGINAL, PLAIN, Permitted, STRATEGIES_A, STRATEGIES_B};
 use crate::statistics::Fold;
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Comparison, Group, Hypothesis, Term, comparison, each};
@@ -20,17 +20,17 @@ const NEVER_WORSE: f64 = 0.95;
 const NO_LARGER: f64 = 1.01;
 
 /// All claims that can be decided with these engines and limits.
-pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
+pub fn claims(permitted: &Permitted, engines: &[String]) -> Vec<Hypothesis> {
     let there = |engine: &str| engines.iter().any(|name| name == engine);
-    let mut claims = vec![compressing_wins(room)];
-    if let (Some(few), Some(many)) = (room.cpus.iter().min(), room.cpus.iter().max())
+    let mut claims = vec![compressing_wins(permitted)];
+    if let (Some(few), Some(many)) = (permitted.cpus.iter().min(), permitted.cpus.iter().max())
         && few < many
     {
-        claims.extend([stronger_gains(room, *few, *many), proportional(room, *few, *many)]);
+        claims.extend([stronger_gains(permitted, *few, *many), proportional(permitted, *few, *many)]);
     }
     claims.push(below_costs_little());
     if there(CHOOSER) {
-        claims.extend([auto_is_near_the_best_on_the_whole(room), auto_is_near_the_best(room), auto_wins_on_a_mix(room)]);
+        claims.extend([auto_is_near_the_best_on_the_whole(permitted), auto_is_near_the_best(permitted), auto_wins_on_a_mix(permitted)]);
     }
     if there(CHOOSER) && there(ORIGINAL) {
         claims.extend(ahead());
@@ -52,7 +52,7 @@ fn read_of_a(strategy: &str, cpus: usize, memory: Option<u64>) -> Term {
     Term::new(name_of_a(strategy, cpus, memory), READ)
 }
 
-fn compressing_wins(room: &Room) -> Hypothesis {
+fn compressing_wins(permitted: &Permitted) -> Hypothesis {
     let compare = |(cpus, memory): (usize, Option<u64>)| {
         let compressing = STRATEGIES_A.iter().map(|(name, _)| *name).filter(|name| *name != NO_COMPRESSION);
         compressing.map(move |strategy| {
@@ -65,11 +65,11 @@ fn compressing_wins(room: &Room) -> Hypothesis {
         "A: compressing beats not compressing by far (random reads, by a quarter and more)",
         Some("yes, by far"),
         Metric::OperationsPerSecond,
-        each(room.pairs().flat_map(compare)),
+        each(permitted.pairs().flat_map(compare)),
     )
 }
 
-fn stronger_gains(room: &Room, few: usize, many: usize) -> Hypothesis {
+fn stronger_gains(permitted: &Permitted, few: usize, many: usize) -> Hypothesis {
     let compare = |memory: &Option<u64>| {
         let term = |strategy: &str, cpus| read_of_a(strategy, cpus, *memory);
         Comparison {
@@ -84,11 +84,11 @@ fn stronger_gains(room: &Room, few: usize, many: usize) -> Hypothesis {
         "A: the stronger codec gains on the weaker one as processors grow (random reads)",
         Some("yes: it wins as processors grow"),
         Metric::OperationsPerSecond,
-        each(room.memory.iter().map(compare)),
+        each(permitted.memory.iter().map(compare)),
     )
 }
 
-fn proportional(room: &Room, few: usize, many: usize) -> Hypothesis {
+fn proportional(permitted: &Permitted, few: usize, many: usize) -> Hypothesis {
     let compare = |memory: &Option<u64>| {
         let memory = *memory;
         STRATEGIES_A.iter().map(move |(strategy, _)| {
@@ -101,7 +101,7 @@ fn proportional(room: &Room, few: usize, many: usize) -> Hypothesis {
         "A: throughput of random reads is proportional to processors (nine tenths of it and more)",
         Some("yes"),
         Metric::OperationsPerSecond,
-        each(room.memory.iter().flat_map(compare)),
+        each(permitted.memory.iter().flat_map(compare)),
     )
 }
 
@@ -135,27 +135,27 @@ fn to_the_best(name: String, cell: impl Fn(&str) -> String, strategies: &[&str],
 }
 
 /// Claims about everything a user waits for: loading, compactions, reading. The best strategy of one phase is often the worst of another.
-fn auto_is_near_the_best_on_the_whole(room: &Room) -> Hypothesis {
+fn auto_is_near_the_best_on_the_whole(permitted: &Permitted) -> Hypothesis {
     let bound = Bound::Above(NEVER_WORSE);
     own(
         "auto never loses more than 5 % of operations per second of a whole workload, merges included, against the best fixed strategy",
         Metric::OperationsPerSecondOfAll,
-        each(auto_in_a(room, &[WHOLE], bound).chain([auto_in_b(WHOLE, bound)]).chain(auto_in_c(room, WHOLE, bound))),
+        each(auto_in_a(permitted, &[WHOLE], bound).chain([auto_in_b(WHOLE, bound)]).chain(auto_in_c(permitted, WHOLE, bound))),
     )
 }
 
-fn auto_is_near_the_best(room: &Room) -> Hypothesis {
+fn auto_is_near_the_best(permitted: &Permitted) -> Hypothesis {
     let bound = Bound::Above(NEVER_WORSE);
     let of_b = measures_of_b().into_iter().map(|measure| auto_in_b(measure, bound));
     own(
         "auto never loses more than 5 % of operations per second of a phase against the best fixed strategy of that phase",
         Metric::OperationsPerSecond,
-        each(auto_in_a(room, &[FILL, READ], bound).chain(of_b).chain(auto_in_c(room, BOTH, bound))),
+        each(auto_in_a(permitted, &[FILL, READ], bound).chain(of_b).chain(auto_in_c(permitted, BOTH, bound))),
     )
 }
 
-fn auto_in_a(room: &Room, measures: &'static [&'static str], bound: Bound) -> impl Iterator<Item = Comparison> {
-    room.pairs().flat_map(move |(cpus, memory)| {
+fn auto_in_a(permitted: &Permitted, measures: &'static [&'static str], bound: Bound) -> impl Iterator<Item = Comparison> {
+    permitted.pairs().flat_map(move |(cpus, memory)| {
         measures.iter().map(move |measure| {
             let name = format!("A {measure}, {}", limits_name(cpus, memory));
             to_the_best(name, |strategy| name_of_a(strategy, cpus, memory), &STRATEGIES_A.map(|(name, _)| name), measure, bound)
@@ -167,16 +167,16 @@ fn auto_in_b(measure: &str, bound: Bound) -> Comparison {
     to_the_best(format!("B {measure}"), name_of_b, &STRATEGIES_B.map(|(name, _)| name), measure, bound)
 }
 
-fn auto_in_c(room: &Room, measure: &'static str, bound: Bound) -> impl Iterator<Item = Comparison> {
-    room.widest().map(move |(cpus, memory)| {
+fn auto_in_c(permitted: &Permitted, measure: &'static str, bound: Bound) -> impl Iterator<Item = Comparison> {
+    permitted.widest().map(move |(cpus, memory)| {
         let name = format!("C {measure}, {}", limits_name(cpus, memory));
         to_the_best(name, |strategy| name_of_c(strategy, cpus, memory), &STRATEGIES_B.map(|(name, _)| name), measure, bound)
     })
 }
 
-fn auto_wins_on_a_mix(room: &Room) -> Hypothesis {
+fn auto_wins_on_a_mix(permitted: &Permitted) -> Hypothesis {
     let bound = Bound::Above(1.0);
-    let any_of = MIXES.iter().map(|(mix, _)| auto_in_b(mix, bound)).chain(auto_in_c(room, BOTH, bound)).collect();
+    let any_of = MIXES.iter().map(|(mix, _)| auto_in_b(mix, bound)).chain(auto_in_c(permitted, BOTH, bound)).collect();
     own(
         "auto beats the best fixed strategy on one mix at least, in operations per second",
         Metric::OperationsPerSecond,

@@ -4,7 +4,7 @@ use super::cells::{
     ALL_OF_IT, ALTERNATING, Case, Container, GETS, HIDDEN, MIX, MOVING, READ_HEAVY, READS, WATCHED, WRITE_HEAVY, division_name, name_of_a,
     name_of_b, name_of_c,
 };
-use super::{AUTO, DIVISIONS, OWN, RIVAL, Room, SHARES};
+use super::{AUTO, DIVISIONS, OWN, Permitted, RIVAL, SHARES};
 use crate::statistics::Fold;
 use crate::study::metric::Metric;
 use crate::study::plan::{Bound, Comparison, Hypothesis, Term, comparison, each};
@@ -19,12 +19,12 @@ const NO_LARGER: f64 = 1.1;
 const ALL_MAY_COST: f64 = 1.25;
 
 /// All claims that can be decided with these engines and limits.
-pub fn claims(room: &Room, engines: &[String]) -> Vec<Hypothesis> {
-    let mut claims = of_a(&room.cases).to_vec();
+pub fn claims(permitted: &Permitted, engines: &[String]) -> Vec<Hypothesis> {
+    let mut claims = of_a(&permitted.cases).to_vec();
     claims.extend(of_b());
-    claims.extend(of_c(&room.containers));
+    claims.extend(of_c(&permitted.containers));
     if engines.iter().any(|engine| engine == RIVAL) {
-        claims.extend(beside_rocksdb(&room.containers));
+        claims.extend(beside_rocksdb(&permitted.containers));
     }
     claims.retain(|claim| !claim.groups.is_empty());
     claims
