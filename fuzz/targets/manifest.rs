@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use sinter_storage::store::{FileId, MemoryStore};
 use sinterdb::internal::checksum::DbId;
 use sinterdb::internal::compaction::check_shape;
-use sinterdb::internal::manifest::{Change, Edit, KeyRange, ManifestLog, NewFamily, Place, State, TableChange, TableInfo, load};
+use sinterdb::internal::manifest::{Change, Edit, KeyRange, ManifestLog, NewFamily, RunLocation, State, TableChange, TableInfo, load};
 use sinterdb_fuzz::{Input, put_piece, seed};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let family =
         |id, name: &str| NewFamily { id, name: name.into(), settings: "block_size = 4096".into(), operator: String::new(), num_levels: 4 };
     let change = |change| TableChange { family: 0, change };
-    let place = |level, run| Place { level, run };
+    let place = |level, run| RunLocation { level, run };
     let list = [
         Edit { new_families: vec![family(0, "default"), family(1, "other")], db_settings: Some(String::new()), ..Edit::default() },
         Edit {

@@ -9,7 +9,7 @@ use sinterdb::internal::cache::Cache;
 use sinterdb::internal::checksum::{DbId, Salt};
 use sinterdb::internal::cursor::Cursor;
 use sinterdb::internal::key::{Kind, MAX_SEQ, trailer};
-use sinterdb::internal::manifest::{Change, Edit, Place, TableChange, TableInfo};
+use sinterdb::internal::manifest::{Change, Edit, RunLocation, TableChange, TableInfo};
 use sinterdb::internal::range_del::RangeTombstones;
 use sinterdb::internal::table::block::{Block, Position};
 use sinterdb::internal::table::index::Index;
@@ -165,7 +165,7 @@ fn seeds() -> Vec<Vec<u8>> {
             }
             let tombstones = RangeTombstones::new((0..n as u64).map(|t| (vec![b'a', t as u8], vec![b'm', t as u8], 100 + t)));
             let info = builder.finish(&tombstones, (1, 2)).expect("a table");
-            let change = Change::Add { to: Place { level: 0, run: 1 }, table: Arc::new(info) };
+            let change = Change::Add { to: RunLocation { level: 0, run: 1 }, table: Arc::new(info) };
             let mut edit = Vec::new();
             Edit { tables: vec![TableChange { family: 0, change }], ..Edit::default() }.encode(&mut edit);
             for way in 0..2 {

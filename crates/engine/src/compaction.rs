@@ -256,19 +256,19 @@ fn bytes_of(tables: &[Arc<TableInfo>]) -> u64 {
 }
 
 /// A place in the order of age: smaller is newer.
-type Place = (usize, Reverse<u64>);
+type AgeRank = (usize, Reverse<u64>);
 
 /// Nothing older than `inputs` (newest first) exists in their key range, so that a tombstone among them has nothing left to hide.
 ///
 /// Running jobs do not matter: what they move past these inputs is newer than them, or was already older when they were picked.
 pub fn is_bottommost(version: &Version, inputs: &[Input]) -> bool {
     let (Some(range), Some(first)) = (hull(inputs), inputs.first()) else { return true };
-    let newest: Place = (first.level, Reverse(first.run));
+    let newest: AgeRank = (first.level, Reverse(first.run));
     let taken: HashSet<u64> = inputs.iter().flat_map(|i| &i.tables).map(|t| t.number).collect();
     places(version).filter(|(place, _)| *place > newest).all(|(_, run)| run.overlapping(&range).iter().all(|t| taken.contains(&t.number)))
 }
 
-fn places(version: &Version) -> impl Iterator<Item = (Place, &Run)> {
+fn places(version: &Version) -> impl Iterator<Item = (AgeRank, &Run)> {
     version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| ((level, Reverse(run.number)), run)))
 }
 
@@ -355,14 +355,14 @@ pub fn check_shape(version: &Version) -> Result<(), String> {
 pub fn check_plan(version: &Version, plan: &Plan) -> Result<(), String> {
     let taken: HashSet<u64> = plan.tables().map(|t| t.number).collect();
     let range = plan.range();
-    let output: Place = (plan.output_level, Reverse(plan.output_run));
+    let output: AgeRank = (plan.output_level, Reverse(plan.output_run));
     if plan.output_level >= version.levels.len() {
         return Err(format!("no level {}", plan.output_level));
     }
     for (place, run) in places(version) {
         let blocks = |t: &TableInfo| {
             let passed = plan.inputs.iter().any(|input| {
-                let from: Place = (input.level, Reverse(input.run));
+                let from: AgeRank = (input.level, Reverse(input.run));
                 let between = if from <= output { from < place && place <= output } else { output <= place && place < from };
                 between && input.tables.iter().any(|i| i.range.overlaps(&t.range))
             });

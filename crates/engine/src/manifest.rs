@@ -9,7 +9,7 @@ mod state;
 mod tests;
 mod version;
 
-pub use apply::{Change, Place};
+pub use apply::{Change, RunLocation};
 pub use edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
 pub use log::{Loaded, ManifestLog, ROTATE_BYTES, catch_up, load};
 pub use state::{FamilyState, Prepared, State};

@@ -13,14 +13,14 @@ mod tests;
 mod tree;
 
 pub use arena::ChunkPool;
-pub use insert::Place;
+pub use insert::LeafHint;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key::{self, Kind, Seq};
 use arena::{Arena, Entry};
 use insert::Writer;
-use node::Target;
+use node::SearchKey;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ pub struct Memtable {
 impl Memtable {
     /// An empty memtable that draws its memory from `pool`, from the first insertion on, and gives it back when dropped.
     pub fn new(pool: Arc<ChunkPool>) -> Arc<Memtable> {
-        let (arena, room) = Arena::new(pool);
-        Arc::new(Memtable { tree: Tree::new(arena), len: AtomicU64::new(0), writer: Mutex::new(Some(Writer::new(room))) })
+        let (arena, fill) = Arena::new(pool);
+        Arc::new(Memtable { tree: Tree::new(arena), len: AtomicU64::new(0), writer: Mutex::new(Some(Writer::new(fill))) })
     }
 
     /// The right to insert. There is one; taking it twice at the same time is a bug of the caller and panics.
@@ -58,12 +58,12 @@ impl Memtable {
         let mut visit =
             |entry: Entry<'a>| entry.key == key && visit(key::seq_of(entry.trailer), kind(entry.trailer), entry.value).is_continue();
         // The newest version settles most searches, so it is read without a copy of its leaf.
-        let Some(newest) = self.tree.first_at_or_after(Target { key, trailer: key::upper(snapshot) }) else { return };
+        let Some(newest) = self.tree.first_at_or_after(SearchKey { key, trailer: key::upper(snapshot) }) else { return };
         let newest = self.tree.entry(newest);
         if !visit(newest) || newest.trailer == 0 {
             return;
         }
-        let mut found = self.tree.leaf(Goal::AtOrAfter(Target { key, trailer: newest.trailer - 1 }));
+        let mut found = self.tree.leaf(Goal::AtOrAfter(SearchKey { key, trailer: newest.trailer - 1 }));
         while let Some((leaf, mut at)) = found {
             while let Some(entry) = leaf.entry(at) {
                 if !visit(self.tree.entry(entry)) {
@@ -107,8 +107,8 @@ impl Memtable {
 }
 
 /// Before all versions of a key.
-fn newest(key: &[u8]) -> Target<'_> {
-    Target { key, trailer: u64::MAX }
+fn newest(key: &[u8]) -> SearchKey<'_> {
+    SearchKey { key, trailer: u64::MAX }
 }
 
 fn kind(trailer: u64) -> Kind {
@@ -126,12 +126,12 @@ pub struct MemtableWriter {
 impl MemtableWriter {
     /// Hints that a version of `key` will be inserted that is newer than all others. Begins to load its place, without waiting, and returns
     /// it for the insertion.
-    pub fn expect(&self, key: &[u8]) -> Option<Place> {
+    pub fn expect(&self, key: &[u8]) -> Option<LeafHint> {
         self.memtable.tree.place(self.writer.as_ref()?, newest(key))
     }
 
     /// The second step, when [`MemtableWriter::expect`] has had time: begins to load the entry with which the key will be compared.
-    pub fn expect_entry(&self, place: Place, key: &[u8]) {
+    pub fn expect_entry(&self, place: LeafHint, key: &[u8]) {
         self.writer.iter().for_each(|writer| self.memtable.tree.expect_at(writer, place, newest(key)));
     }
 
@@ -143,7 +143,7 @@ impl MemtableWriter {
 
     /// Adds the newest version of a key at the place that [`MemtableWriter::expect`] gave for it, if that is still valid. Panics like
     /// `insert`.
-    pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
+    pub fn insert_at(&mut self, place: Option<LeafHint>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         let writer = self.writer.as_mut().expect("a writer is kept until the drop");
         self.memtable.tree.insert(writer, place, key, key::trailer(seq, kind), value);
         // Only the writer stores, so no read-modify-write is needed.
@@ -207,12 +207,12 @@ impl Cursor for MemtableCursor {
     }
 
     fn seek(&mut self, key: &[u8], trailer: u64) -> Result<()> {
-        self.enter(self.memtable.tree.leaf(Goal::AtOrAfter(Target { key, trailer })));
+        self.enter(self.memtable.tree.leaf(Goal::AtOrAfter(SearchKey { key, trailer })));
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.enter_before(self.memtable.tree.leaf(Goal::Before(Target { key, trailer: u64::MAX })));
+        self.enter_before(self.memtable.tree.leaf(Goal::Before(SearchKey { key, trailer: u64::MAX })));
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl Cursor for MemtableCursor {
             self.at.checked_sub(AHEAD).into_iter().for_each(|at| self.prefetch(at));
         } else {
             let Entry { key, trailer, .. } = self.entry();
-            let before = self.memtable.tree.leaf(Goal::Before(Target { key, trailer }));
+            let before = self.memtable.tree.leaf(Goal::Before(SearchKey { key, trailer }));
             self.enter_before(before);
         }
         Ok(())

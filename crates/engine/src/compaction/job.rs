@@ -190,7 +190,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
             Err(Error::corrupt(files.join(", "), 0, what))
         }
         Ok(Outcome::Done(mut report)) if context.settings.places_by_age() => {
-            young::settle(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
+            young::set_settled_bytes(infos(), plan.bottommost, &mut report.hot, &mut report.outputs);
             if let Some(hot) = &plan.hot {
                 let told = report.hot.iter_mut().map(|table| young::keep(table, hot.old)).filter(|kept| !kept).count();
                 debug_assert_eq!(told, 0, "the router put up what is old");

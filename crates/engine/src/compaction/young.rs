@@ -225,7 +225,12 @@ pub fn keep(table: &mut TableInfo, old: Cut) -> bool {
 }
 
 /// Sets the settled bytes of a merge's outputs from the unsettled bytes of its inputs. `bottommost`: nothing older than the inputs exists.
-pub fn settle<'a>(inputs: impl Iterator<Item = &'a Arc<TableInfo>>, bottommost: bool, hot: &mut [TableInfo], cold: &mut [TableInfo]) {
+pub fn set_settled_bytes<'a>(
+    inputs: impl Iterator<Item = &'a Arc<TableInfo>>,
+    bottommost: bool,
+    hot: &mut [TableInfo],
+    cold: &mut [TableInfo],
+) {
     let written: u64 = hot.iter().chain(&*cold).map(|t| t.bytes).sum();
     let open = if bottommost { 0 } else { inputs.map(|t| unsettled(t)).sum::<u64>().min(written) };
     // Below what is oldest there is nothing to hide: nobody asks.

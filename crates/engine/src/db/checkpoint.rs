@@ -13,7 +13,7 @@ use crate::checksum::DbId;
 use crate::compaction::job::{Context, Outcome};
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::{Edit, KnownTier, ManifestLog, Place, State, TableChange, TableInfo};
+use crate::manifest::{Edit, KnownTier, ManifestLog, RunLocation, State, TableChange, TableInfo};
 use crate::settings::TierPaths;
 use crate::table::Table;
 use crate::tiering::identity::TierIdentity;
@@ -145,7 +145,7 @@ impl Inner {
             self.level0(&mems, &context)
         })?;
         let Outcome::Done(report) = outcome else { return Err(Error::Closed("the database is closing".into())) };
-        let (family, to) = (core.id, Place { level: 0, run: self.new_number() });
+        let (family, to) = (core.id, RunLocation { level: 0, run: self.new_number() });
         Ok(report.outputs.into_iter().map(move |info| added(family, to, info)))
     }
 

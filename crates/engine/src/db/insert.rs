@@ -6,7 +6,7 @@ use super::mem::{MemWriter, behind_tables};
 use super::queue::Guest;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq};
-use crate::memtable::{MemtableWriter, Place};
+use crate::memtable::{LeafHint, MemtableWriter};
 use crate::wal::LogWriter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -86,17 +86,17 @@ impl WriteState {
     }
 
     /// Prefetches the place of `operation`, which will be inserted, without waiting for it.
-    pub fn expect(&mut self, operation: &Operation<'_>) -> Option<Place> {
+    pub fn expect(&mut self, operation: &Operation<'_>) -> Option<LeafHint> {
         self.points(operation)?.expect(operation.key)
     }
 
     /// The second step of prefetching, when [`WriteState::expect`] has had time.
-    pub fn expect_entry(&mut self, place: Place, operation: &Operation<'_>) {
+    pub fn expect_entry(&mut self, place: LeafHint, operation: &Operation<'_>) {
         self.points(operation).into_iter().for_each(|points| points.expect_entry(place, operation.key));
     }
 
     /// Inserts one operation.
-    pub fn insert(&mut self, place: Option<Place>, operation: &Operation<'_>, seq: Seq, logged: bool) {
+    pub fn insert(&mut self, place: Option<LeafHint>, operation: &Operation<'_>, seq: Seq, logged: bool) {
         let Some(writer) = self.family(operation.family) else { return };
         let before = writer.mem.mem.memory();
         if operation.kind == Kind::RangeDeleteFrom {

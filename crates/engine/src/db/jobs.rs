@@ -5,7 +5,7 @@ use super::family::FamilyCore;
 use super::mem::Mem;
 use crate::compaction::{Choice, Plan};
 use crate::error::Error;
-use crate::manifest::{Change, Place, TableChange, TableInfo};
+use crate::manifest::{Change, RunLocation, TableChange, TableInfo};
 use sinter_storage::store::Temperature;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) enum Takes {
 }
 
 /// The change that adds a table.
-pub(super) fn added(family: u32, to: Place, info: TableInfo) -> TableChange {
+pub(super) fn added(family: u32, to: RunLocation, info: TableInfo) -> TableChange {
     TableChange { family, change: Change::Add { to, table: Arc::new(info) } }
 }
 

@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::key::{Kind, Seq};
 use crate::manifest::Version;
-use crate::memtable::{ChunkPool, Memtable, MemtableWriter, Place};
+use crate::memtable::{ChunkPool, LeafHint, Memtable, MemtableWriter};
 use crate::range_del::RangeTombstones;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -133,7 +133,7 @@ impl MemWriter {
 
     /// Like [`MemWriter::insert`], at the place that `points` has given for the key if there is one.
     #[inline]
-    pub fn insert_at(&mut self, place: Option<Place>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
+    pub fn insert_at(&mut self, place: Option<LeafHint>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         if kind.deletes() {
             self.mem.deletes.store(true, Ordering::Relaxed);
             if kind.is_range() {

@@ -14,7 +14,7 @@ use super::jobs::added;
 use super::media::Media;
 use super::mem::{Mem, MemWriter};
 use super::publish::new_tables;
-use super::recover::{Room, Survey, open_log, survey};
+use super::recover::{ReplayLimits, Survey, open_log, survey};
 use super::tier_stores::{Opening, stored_settings};
 use super::view::{TableOpener, Tree, View};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared, callback};
@@ -25,7 +25,7 @@ use crate::compaction::auto_codecs::Auto;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::Ledger;
-use crate::manifest::{self, Edit, Loaded, NewFamily, Place, State, TableChange};
+use crate::manifest::{self, Edit, Loaded, NewFamily, RunLocation, State, TableChange};
 use crate::memtable::ChunkPool;
 use crate::settings::{Budgets, DbSettings, FamilySettings, Settings};
 use crate::tiering::fallback::Placer;
@@ -296,7 +296,7 @@ impl Inner {
     fn replay(&self, state: &State, families: &Families, survey: &mut Survey, full: &mut FullMemtable<'_>) -> Result<Seq> {
         let limit = |id| families.get(&id).map_or(0, |core| self.memtable_limit(core));
         let total = usize::try_from(self.division.memtables()).unwrap_or(usize::MAX);
-        let last_seq = survey.replay(state, Room { pool: &self.pool, family: &limit, total }, &mut |id, mem, last_seq| {
+        let last_seq = survey.replay(state, ReplayLimits { pool: &self.pool, family: &limit, total }, &mut |id, mem, last_seq| {
             // Nobody reads yet; this tells a flush that it is about the present.
             self.visible.store(last_seq, Ordering::Release);
             families.get(&id).filter(|_| !mem.is_empty()).map_or(Ok(()), |core| full(core, mem))
@@ -314,7 +314,7 @@ impl Inner {
             let report = self.write_level0(core, &[mem], None)?;
             // Nobody can have closed what is not open yet.
             let outputs = report.ok_or_else(|| Error::Closed("the recovery was stopped".into()))?.outputs;
-            tables.extend(outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)));
+            tables.extend(outputs.into_iter().map(|info| added(core.id, RunLocation { level: 0, run }, info)));
             Ok(())
         });
         match replayed {

@@ -27,7 +27,7 @@ impl Inner {
         if free >= self.needed_to_open(loaded, state)? {
             return Ok(());
         }
-        match loaded.settle(self.media.primary()) {
+        match loaded.make_durable(self.media.primary()) {
             Ok(true) => {
                 loaded.delete_others(&*self.store)?;
                 self.delete_leftovers(state)?;

@@ -186,9 +186,14 @@ impl Survey {
     /// Replays the log into memtables of the families of `state` and hands over each that is full, and at the end the others, with the
     /// newest sequence number so far. Nothing was made durable by that: all of it counts, or none, by what the caller does at the end.
     /// Returns the newest sequence number.
-    pub fn replay(&mut self, state: &State, room: Room<'_>, hand_over: &mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>) -> Result<Seq> {
+    pub fn replay(
+        &mut self,
+        state: &State,
+        limits: ReplayLimits<'_>,
+        hand_over: &mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>,
+    ) -> Result<Seq> {
         let (mems, behind) = (BTreeMap::new(), BTreeMap::new());
-        let mut replay = Replay { state, room, mems, behind, held: 0, last_seq: state.last_seq, hand_over };
+        let mut replay = Replay { state, limits, mems, behind, held: 0, last_seq: state.last_seq, hand_over };
         for (at, segment) in self.segments.iter().enumerate().take(self.usable) {
             // A successor knows how long this one was when it ended: what stands behind was never acknowledged.
             let end = successor(&self.segments, at).map_or(u64::MAX, |(_, chain)| chain.previous_len);
@@ -202,8 +207,8 @@ impl Survey {
     }
 }
 
-/// How much memory a replay may take.
-pub(super) struct Room<'a> {
+/// Memory that a replay may take.
+pub(super) struct ReplayLimits<'a> {
     pub pool: &'a Arc<ChunkPool>,
     /// Bytes at which a family's memtable is full.
     pub family: &'a dyn Fn(u32) -> usize,
@@ -214,7 +219,7 @@ pub(super) struct Room<'a> {
 /// Memtables on their way from the log.
 struct Replay<'a> {
     state: &'a State,
-    room: Room<'a>,
+    limits: ReplayLimits<'a>,
     /// Families without data have none.
     mems: BTreeMap<u32, MemWriter>,
     /// The first key after all that was handed over, by family.
@@ -258,7 +263,7 @@ impl Replay<'_> {
 
     fn insert(&mut self, operation: &Operation<'_>, seq: Seq) -> Result<()> {
         let family = operation.family;
-        let pool = self.room.pool;
+        let pool = self.limits.pool;
         let writer = self.mems.entry(family).or_insert_with(|| MemWriter::new(Mem::new(pool, 0, 0)));
         let before = writer.mem.memory();
         if operation.kind == Kind::RangeDeleteFrom {
@@ -271,10 +276,10 @@ impl Replay<'_> {
         let after = writer.mem.memory();
         self.held += after - before;
         self.last_seq = self.last_seq.max(seq);
-        if after >= (self.room.family)(family) {
+        if after >= (self.limits.family)(family) {
             return self.full(family);
         }
-        if self.held < self.room.total {
+        if self.held < self.limits.total {
             return Ok(());
         }
         let largest = self.mems.iter().max_by_key(|(_, writer)| writer.mem.memory()).map(|(family, _)| *family);

@@ -13,7 +13,7 @@ use crate::compaction::throttle::{Pacing, Urgency};
 use crate::compaction::{self, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
-use crate::manifest::{Change, Edit, KeyRange, Place, TableChange};
+use crate::manifest::{Change, Edit, KeyRange, RunLocation, TableChange};
 use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
@@ -242,7 +242,7 @@ impl Inner {
                 let mut shared = self.shared.lock();
                 shared.flushing.remove(&core.id);
                 shared.running -= 1;
-                let result = self.settle(&mut shared, result);
+                let result = self.note_ended(&mut shared, result);
                 self.refresh_after(&mut shared, &core);
                 result
             }
@@ -255,7 +255,7 @@ impl Inner {
                 let gives_way = self.report(&shared, &core, (work == Work::Merge, &plan), &result);
                 shared.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
-                let result = if gives_way { result.map(drop) } else { self.settle(&mut shared, result) };
+                let result = if gives_way { result.map(drop) } else { self.note_ended(&mut shared, result) };
                 self.refresh_after(&mut shared, &core);
                 result
             }
@@ -264,7 +264,7 @@ impl Inner {
 
     /// Notes how background work ended. Lack of space or descriptors holds writers up until some work succeeds again; anything else ends
     /// the handle (a damaged input of a compaction has been set aside before).
-    pub(super) fn settle(&self, shared: &mut Shared, result: Result<Ended>) -> Result<()> {
+    pub(super) fn note_ended(&self, shared: &mut Shared, result: Result<Ended>) -> Result<()> {
         self.changed.notify_all();
         match &result {
             Ok(Ended::Published) => {
@@ -307,7 +307,7 @@ impl Inner {
         let Some(report) = self.write_level0(core, &mems, Some(&|| self.urgency_of_flush(core)))? else { return Ok(Ended::Stopped) };
         // Flushes of a family come one after the other, so the newest number is the newest data.
         let run = self.new_number();
-        let tables = report.outputs.into_iter().map(|info| added(core.id, Place { level: 0, run }, info)).collect();
+        let tables = report.outputs.into_iter().map(|info| added(core.id, RunLocation { level: 0, run }, info)).collect();
         let mut edit = Edit { tables, ..Edit::default() };
         {
             let view = core.view.load();
@@ -355,9 +355,10 @@ impl Inner {
     }
 
     fn compact(&self, core: &Arc<FamilyCore>, work: Work, plan: &Plan) -> Result<Ended> {
-        let to = Place { level: plan.output_level, run: plan.output_run };
-        let above = plan.hot.as_ref().map(|hot| Place { level: plan.output_level - 1, run: hot.run });
-        let inputs = || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (Place { level: i.level, run: i.run }, t.number)));
+        let to = RunLocation { level: plan.output_level, run: plan.output_run };
+        let above = plan.hot.as_ref().map(|hot| RunLocation { level: plan.output_level - 1, run: hot.run });
+        let inputs =
+            || plan.inputs.iter().flat_map(|i| i.tables.iter().map(move |t| (RunLocation { level: i.level, run: i.run }, t.number)));
         let mut tables: Vec<TableChange> = inputs()
             .map(|(from, number)| if work == Work::Move { Change::Move { from, to, number } } else { Change::Remove { from, number } })
             .map(|change| TableChange { family: core.id, change })

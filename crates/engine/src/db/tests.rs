@@ -532,7 +532,7 @@ fn a_job_that_fails_while_the_database_closes_is_told_of() {
         let db = Db::builder().open_store(Arc::new(MemoryStore::new())).unwrap();
         db.inner.shared.lock().closing = true;
         let result = db.inner.finished(outcome).map(|report| if report.is_some() { Ended::Published } else { Ended::Stopped });
-        let settled = db.inner.settle(&mut db.inner.shared.lock(), result);
+        let settled = db.inner.note_ended(&mut db.inner.shared.lock(), result);
         [settled, db.close()]
     };
     ended(Ok(Outcome::Cancelled(Vec::new()))).into_iter().for_each(|result| result.unwrap());

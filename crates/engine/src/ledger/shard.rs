@@ -67,11 +67,11 @@ pub(super) fn raise(counter: &AtomicU64, slot: usize, value: u64) {
 
 /// A counter with a place for each thread. Aligned, so that its neighbours' cache lines stay out.
 #[repr(align(128))]
-pub(super) struct Sharded([OnceLock<Box<Place>>; SLOTS]);
+pub(super) struct Sharded([OnceLock<Box<PaddedCounter>>; SLOTS]);
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Place(AtomicU64);
+struct PaddedCounter(AtomicU64);
 
 impl Default for Sharded {
     fn default() -> Self {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// Location of a table in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct RunLocation {
     /// The level.
     pub level: usize,
     /// The run on that level ([`Run::number`]).
     pub run: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RunLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "level {} run {}", self.level, self.run)
     }
@@ -26,23 +26,23 @@ pub enum Change {
     /// A new table. Its number was never used before.
     Add {
         /// Destination; the run is made if there is none.
-        to: Place,
+        to: RunLocation,
         /// The table.
         table: Arc<TableInfo>,
     },
     /// The table is no longer part of the tree.
     Remove {
-        /// Place that the table leaves.
-        from: Place,
+        /// Location that the table leaves.
+        from: RunLocation,
         /// Number of the table.
         number: u64,
     },
     /// The table changes its place and is not rewritten.
     Move {
-        /// Place that the table leaves.
-        from: Place,
+        /// Location that the table leaves.
+        from: RunLocation,
         /// Destination.
-        to: Place,
+        to: RunLocation,
         /// Number of the table.
         number: u64,
     },
@@ -52,8 +52,8 @@ impl Version {
     /// The version after all of `changes` at once: removals are done first, then additions. Refused, with the reason, if a table to be
     /// removed is not where it is said to be, an added number is not new, a level does not exist, or a run would overlap itself.
     pub fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<Version, String> {
-        let mut leaving: HashMap<u64, (Place, Option<Place>)> = HashMap::new();
-        let mut coming: BTreeMap<Place, Vec<Arc<TableInfo>>> = BTreeMap::new();
+        let mut leaving: HashMap<u64, (RunLocation, Option<RunLocation>)> = HashMap::new();
+        let mut coming: BTreeMap<RunLocation, Vec<Arc<TableInfo>>> = BTreeMap::new();
         let mut known: Option<HashSet<u64>> = None;
         for change in changes {
             let twice = match change {
@@ -82,12 +82,12 @@ impl Version {
     /// Takes tables out of their runs; tables that move elsewhere are added to `coming`.
     fn take_out(
         &mut self,
-        mut leaving: HashMap<u64, (Place, Option<Place>)>,
-        coming: &mut BTreeMap<Place, Vec<Arc<TableInfo>>>,
+        mut leaving: HashMap<u64, (RunLocation, Option<RunLocation>)>,
+        coming: &mut BTreeMap<RunLocation, Vec<Arc<TableInfo>>>,
     ) -> Result<(), String> {
         for (level, runs) in self.levels.iter_mut().enumerate() {
             for run in runs {
-                let here = Place { level, run: run.number };
+                let here = RunLocation { level, run: run.number };
                 run.tables.retain(|table| {
                     let goes = leaving.get(&table.number).is_some_and(|(from, _)| *from == here);
                     if goes && let Some((_, Some(to))) = leaving.remove(&table.number) {
@@ -104,7 +104,7 @@ impl Version {
     }
 
     /// Puts tables into one run, and checks that it is a run afterwards.
-    fn put_in(&mut self, place: Place, tables: Vec<Arc<TableInfo>>) -> Result<(), String> {
+    fn put_in(&mut self, place: RunLocation, tables: Vec<Arc<TableInfo>>) -> Result<(), String> {
         let levels = self.levels.len();
         let runs = self.levels.get_mut(place.level).ok_or_else(|| format!("{place} in a tree of {levels} levels"))?;
         // Newest first: larger numbers stand before smaller ones.

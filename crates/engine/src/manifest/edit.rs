@@ -1,7 +1,7 @@
 //! One atomic change of what the manifest says, and its bytes: a list of items, each `tag u8 | length varint | body`. A reader that
 //! meets a tag it does not know skips it if the tag says so (high bit) and refuses the edit if not.
 
-use super::apply::{Change, Place};
+use super::apply::{Change, RunLocation};
 use super::version::{KeyRange, TableInfo, Timed};
 use crate::coding::{Decoder, put_bytes, put_varint};
 use crate::key::Seq;
@@ -279,13 +279,13 @@ fn family(from: &mut Decoder<'_>) -> Option<NewFamily> {
     Some(NewFamily { id, name, settings, operator, num_levels: from.u8()? })
 }
 
-fn put_place(out: &mut Vec<u8>, place: &Place) {
+fn put_place(out: &mut Vec<u8>, place: &RunLocation) {
     put_varint(out, place.level as u64);
     put_varint(out, place.run);
 }
 
-fn place(from: &mut Decoder<'_>) -> Option<Place> {
-    Some(Place { level: usize::try_from(from.varint()?).ok()?, run: from.varint()? })
+fn place(from: &mut Decoder<'_>) -> Option<RunLocation> {
+    Some(RunLocation { level: usize::try_from(from.varint()?).ok()?, run: from.varint()? })
 }
 
 fn put_change(out: &mut Vec<u8>, change: &Change) {

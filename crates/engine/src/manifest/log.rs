@@ -168,7 +168,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Makes the manifest durable as it was read; false if there is none, or the store has no way to.
-    pub fn settle(&self, store: &dyn Store) -> Result<bool> {
+    pub fn make_durable(&self, store: &dyn Store) -> Result<bool> {
         let Some(live) = self.live else { return Ok(false) };
         if !store.sync_file(live)? {
             return Ok(false);

@@ -2,7 +2,7 @@
 
 use super::apply::Change;
 use super::edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
-use super::{Place, Version};
+use super::{RunLocation, Version};
 use crate::checksum::DbId;
 use crate::key::{MAX_SEQ, Seq};
 use crate::tiering::age::TimeMap;
@@ -302,7 +302,7 @@ impl State {
             edit.flushed_logs.push((family.id, family.flushed_log));
             edit.tables.extend(family.version.tables().map(|(level, run, table)| TableChange {
                 family: family.id,
-                change: Change::Add { to: Place { level, run }, table: Arc::clone(table) },
+                change: Change::Add { to: RunLocation { level, run }, table: Arc::clone(table) },
             }));
         }
         edit

@@ -16,7 +16,7 @@ fn table(number: u64, smallest: &str, largest: &str) -> Arc<TableInfo> {
 }
 
 fn add(level: usize, run: u64, table: Arc<TableInfo>) -> Change {
-    Change::Add { to: Place { level, run }, table }
+    Change::Add { to: RunLocation { level, run }, table }
 }
 
 fn new_family(id: u32, name: &str) -> NewFamily {
@@ -59,12 +59,12 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
         4 => edit.time_samples.push((state.last_seq + 1, 1_700_000_000 + number)),
         5 if !tables.is_empty() => {
             let (level, run, number) = tables[random.below(tables.len() as u64) as usize];
-            edit.tables = in_family(id, [Change::Remove { from: Place { level, run }, number }]);
+            edit.tables = in_family(id, [Change::Remove { from: RunLocation { level, run }, number }]);
         }
         6 if !tables.is_empty() => {
             let (level, run, moved) = tables[random.below(tables.len() as u64) as usize];
-            let to = Place { level: level.min(5) + 1, run: number };
-            edit.tables = in_family(id, [Change::Move { from: Place { level, run }, to, number: moved }]);
+            let to = RunLocation { level: level.min(5) + 1, run: number };
+            edit.tables = in_family(id, [Change::Move { from: RunLocation { level, run }, to, number: moved }]);
             edit.next_number = Some(number + 1);
         }
         _ => {

@@ -10,7 +10,7 @@
 //! * *Visible.* Slots are stored with release and loaded with acquire order. Whoever got a reference from a slot therefore sees the
 //!   bytes behind it, even if the version check of the node later shows that the slot was read amid a change and the result is thrown
 //!   away. Version checks are needed for consistent answers, never for memory safety.
-//! * *Disjoint and immutable.* [`Room`] hands out every byte once; it cannot be cloned, and filling needs it mutably, so there is one
+//! * *Disjoint and immutable.* [`ArenaFill`] hands out every byte once; it cannot be cloned, and filling needs it mutably, so there is one
 //!   writer. Entries never change. Nodes change through atomics only (`Leaf::inner`, the node's kind, is set before the first release).
 //! * *Alive.* References to bytes borrow the arena, and chunks go back to the pool only in `Drop`.
 
@@ -241,7 +241,7 @@ struct Bump {
 
 /// The right to fill an arena, and how far it is filled. Nodes and entries lie in different chunks, so that the nodes lie close together.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ArenaFill {
     next_chunk: u32,
     entries: Bump,
     nodes: Bump,
@@ -259,10 +259,10 @@ pub(super) struct Arena {
 
 impl Arena {
     /// An arena without memory, and the one right to fill it.
-    pub(super) fn new(pool: Arc<ChunkPool>) -> (Arena, Room) {
+    pub(super) fn new(pool: Arc<ChunkPool>) -> (Arena, ArenaFill) {
         let arena = Arena { pool, segments: [const { OnceLock::new() }; SEGMENTS], used: AtomicUsize::new(0) };
         // Chunk 0 is never used, so that no reference is 0.
-        (arena, Room { next_chunk: 1, entries: Bump::default(), nodes: Bump::default() })
+        (arena, ArenaFill { next_chunk: 1, entries: Bump::default(), nodes: Bump::default() })
     }
 
     /// Bytes filled, and tails given up.
@@ -271,8 +271,8 @@ impl Arena {
     }
 
     /// Copies an entry in. Panics if a length needs more than 32 bits, or if the references are used up (8 GiB or more).
-    pub(super) fn push_entry(&self, room: &mut Room, key: &[u8], trailer: u64, value: &[u8]) -> EntryRef {
-        assert!(room.next_chunk < ENTRY_CHUNKS, "a memtable is flushed long before its references are used up");
+    pub(super) fn push_entry(&self, fill: &mut ArenaFill, key: &[u8], trailer: u64, value: &[u8]) -> EntryRef {
+        assert!(fill.next_chunk < ENTRY_CHUNKS, "a memtable is flushed long before its references are used up");
         let lengths = (u32::try_from(key.len()).expect("keys are smaller than 4 GiB"), u32::try_from(value.len()).expect("so are values"));
         let short = match (u16::try_from(key.len()), u16::try_from(value.len())) {
             (Ok(key), Ok(value)) if key != LONG_MARK => Some((key, value)),
@@ -282,9 +282,9 @@ impl Arena {
         let size = head + key.len() + value.len();
         let reference = if size > LARGE {
             self.count(size);
-            self.add_chunk(&mut room.next_chunk, Chunk::new(size)) << OFFSET_BITS
+            self.add_chunk(&mut fill.next_chunk, Chunk::new(size)) << OFFSET_BITS
         } else {
-            self.reserve(&mut room.next_chunk, &mut room.entries, size.next_multiple_of(UNIT))
+            self.reserve(&mut fill.next_chunk, &mut fill.entries, size.next_multiple_of(UNIT))
         };
         let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
         let at = self.address(reference);
@@ -306,22 +306,22 @@ impl Arena {
     }
 
     /// Moves a leaf in.
-    pub(super) fn push_leaf(&self, room: &mut Room, leaf: Leaf) -> NodeRef {
+    pub(super) fn push_leaf(&self, fill: &mut ArenaFill, leaf: Leaf) -> NodeRef {
         assert!(!leaf.is_inner());
-        self.push_node(room, leaf)
+        self.push_node(fill, leaf)
     }
 
     /// Moves an inner node in.
-    pub(super) fn push_inner(&self, room: &mut Room, inner: Inner) -> NodeRef {
+    pub(super) fn push_inner(&self, fill: &mut ArenaFill, inner: Inner) -> NodeRef {
         assert!(inner.slots.is_inner());
-        self.push_node(room, inner)
+        self.push_node(fill, inner)
     }
 
-    fn push_node<T>(&self, room: &mut Room, node: T) -> NodeRef {
+    fn push_node<T>(&self, fill: &mut ArenaFill, node: T) -> NodeRef {
         // Nodes need no drop (shuttle's atomics do, but leaking them in a test is no harm).
         const { assert!(cfg!(shuttle) || !std::mem::needs_drop::<T>()) };
         const { assert!(align_of::<T>() == 64 && size_of::<T>() < LARGE && size_of::<T>().is_multiple_of(64)) };
-        let reference = self.reserve(&mut room.next_chunk, &mut room.nodes, size_of::<T>());
+        let reference = self.reserve(&mut fill.next_chunk, &mut fill.nodes, size_of::<T>());
         let reference = NonZeroU32::new(reference).expect("chunk 0 is not used");
         // SAFETY: disjoint: reserved for this node alone. Aligned: chunks are aligned to 64, and those of nodes are filled in steps of 64.
         unsafe { self.address(reference).cast::<T>().write(node) };

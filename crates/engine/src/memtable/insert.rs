@@ -1,7 +1,7 @@
 //! Changing the tree: one writer, which needs no version checks of its own.
 
-use super::arena::{EntryRef, Inner, Leaf, Node, NodeRef, Room, WIDTH};
-use super::node::{Slot, Target};
+use super::arena::{ArenaFill, EntryRef, Inner, Leaf, Node, NodeRef, WIDTH};
+use super::node::{SearchKey, Slot};
 use super::sync::Ordering;
 use super::tree::{Goal, Tree};
 use crate::key;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 /// Leaf into which an entry will be inserted. Valid until its tree divides a node, and for no other tree; otherwise the insertion descends
 /// from the root.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct LeafHint {
     leaf: NodeRef,
     shape: u64,
 }
@@ -25,7 +25,7 @@ fn new_shape() -> u64 {
 /// State that the one writer of a tree keeps between insertions.
 #[derive(Debug)]
 pub(super) struct Writer {
-    room: Room,
+    fill: ArenaFill,
     /// Number of the tree's shape, renewed whenever a node was divided.
     shape: u64,
     /// The inner nodes of the last descent, root first, with the slots taken.
@@ -47,32 +47,32 @@ struct Tail {
 }
 
 impl Writer {
-    pub(super) fn new(room: Room) -> Writer {
-        Writer { room, shape: new_shape(), path: Vec::new(), locked: Vec::new(), last: None, tail: None }
+    pub(super) fn new(fill: ArenaFill) -> Writer {
+        Writer { fill, shape: new_shape(), path: Vec::new(), locked: Vec::new(), last: None, tail: None }
     }
 }
 
 impl Tree {
     /// [`Tree::expect`] for an insertion.
-    pub(super) fn place(&self, writer: &Writer, target: Target<'_>) -> Option<Place> {
+    pub(super) fn place(&self, writer: &Writer, target: SearchKey<'_>) -> Option<LeafHint> {
         if self.tail_leaf(writer, &target).is_some() {
             // It goes behind the greatest entry, which needs no way there.
             return None;
         }
-        Some(Place { leaf: self.expect(target)?, shape: writer.shape })
+        Some(LeafHint { leaf: self.expect(target)?, shape: writer.shape })
     }
 
     /// [`Tree::expect_entry`] for an insertion.
-    pub(super) fn expect_at(&self, writer: &Writer, place: Place, target: Target<'_>) {
+    pub(super) fn expect_at(&self, writer: &Writer, place: LeafHint, target: SearchKey<'_>) {
         if place.shape == writer.shape {
             self.expect_entry_in(place.leaf, target);
         }
     }
 
     /// Adds an entry. `(key, trailer)` must be new.
-    pub(super) fn insert(&self, writer: &mut Writer, place: Option<Place>, key: &[u8], trailer: u64, value: &[u8]) {
-        let entry = self.arena.push_entry(&mut writer.room, key, trailer, value);
-        let target = Target { key, trailer };
+    pub(super) fn insert(&self, writer: &mut Writer, place: Option<LeafHint>, key: &[u8], trailer: u64, value: &[u8]) {
+        let entry = self.arena.push_entry(&mut writer.fill, key, trailer, value);
+        let target = SearchKey { key, trailer };
         if let Some(leaf) = self.tail_leaf(writer, &target) {
             let at = self.arena.node(leaf).len();
             self.add(leaf, at, Slot { entry, child: None });
@@ -99,7 +99,7 @@ impl Tree {
     }
 
     /// The last leaf, if `target` belongs at its end and there is a free slot.
-    fn tail_leaf(&self, writer: &Writer, target: &Target<'_>) -> Option<NodeRef> {
+    fn tail_leaf(&self, writer: &Writer, target: &SearchKey<'_>) -> Option<NodeRef> {
         let tail = writer.tail.filter(|tail| key::prefix(target.key) >= tail.prefix)?;
         let greatest = self.arena.entry(tail.entry);
         let behind = key::compare(greatest.key, greatest.trailer, target.key, target.trailer) == cmp::Ordering::Less;
@@ -107,7 +107,7 @@ impl Tree {
     }
 
     /// The leaf for `target`; the way there is left in `writer.path`.
-    fn descend(&self, writer: &mut Writer, target: Target<'_>) -> Option<NodeRef> {
+    fn descend(&self, writer: &mut Writer, target: SearchKey<'_>) -> Option<NodeRef> {
         writer.path.clear();
         let mut at = self.root.load()?;
         loop {
@@ -122,7 +122,7 @@ impl Tree {
 
     /// Makes the first entry the root.
     fn plant(&self, writer: &mut Writer, entry: EntryRef) {
-        let root = self.arena.push_leaf(&mut writer.room, Leaf::new(false, entry, 0, None));
+        let root = self.arena.push_leaf(&mut writer.fill, Leaf::new(false, entry, 0, None));
         self.arena.node(root).insert(&self.arena, 0, Slot { entry, child: None });
         self.root.store(Some(root));
     }
@@ -176,8 +176,8 @@ impl Tree {
     fn divide(&self, writer: &mut Writer, left: NodeRef, at: usize, slot: Slot, ascending: bool) -> (NodeRef, Option<usize>) {
         let node = self.arena.node(left);
         let right = match node.children {
-            Some(_) => self.arena.push_inner(&mut writer.room, Inner::new(slot.entry, node.skip())),
-            None => self.arena.push_leaf(&mut writer.room, Leaf::new(false, slot.entry, node.skip(), node.next())),
+            Some(_) => self.arena.push_inner(&mut writer.fill, Inner::new(slot.entry, node.skip())),
+            None => self.arena.push_leaf(&mut writer.fill, Leaf::new(false, slot.entry, node.skip(), node.next())),
         };
         let sibling = self.arena.node(right);
         let cut = if ascending && at == WIDTH { WIDTH } else { WIDTH / 2 };
@@ -197,7 +197,7 @@ impl Tree {
     /// A new root above the old one, `left`, and its new neighbour.
     fn grow(&self, writer: &mut Writer, left: NodeRef, right: Slot) {
         let entry = self.arena.node(left).entry(0);
-        let root = self.arena.push_inner(&mut writer.room, Inner::new(entry, 0));
+        let root = self.arena.push_inner(&mut writer.fill, Inner::new(entry, 0));
         let node = self.arena.node(root);
         node.insert(&self.arena, 0, Slot { entry, child: Some(left) });
         node.insert(&self.arena, 1, right);

@@ -24,7 +24,7 @@ const SKIP_GAIN: usize = 4;
 
 /// Entry that a search looks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(super) struct SearchKey<'a> {
     pub(super) key: &'a [u8],
     pub(super) trailer: u64,
 }
@@ -73,7 +73,7 @@ impl<'a> Node<'a> {
     /// The number of slots whose entry is before `target`, or equal to it if `inclusive`. At most `len`. The first slot of an inner
     /// node always counts: its child also takes what is before its entry, as there is no child further left.
     #[inline]
-    pub(super) fn rank(&self, arena: &Arena, target: &Target<'_>, inclusive: bool) -> usize {
+    pub(super) fn rank(&self, arena: &Arena, target: &SearchKey<'_>, inclusive: bool) -> usize {
         let (len, prefix) = (self.len(), prefix_after(target.key, self.skip()));
         let lower = self.lower_bound(prefix).max(usize::from(self.slots.inner)).min(len);
         let is_equal = |at: usize| at < len && self.slots.prefixes[at].load(Ordering::Relaxed) == prefix;
@@ -91,14 +91,14 @@ impl<'a> Node<'a> {
 
     /// About where `target` is, by the numbers in the slots alone.
     #[inline]
-    pub(super) fn guess(&self, target: &Target<'_>) -> Option<EntryRef> {
+    pub(super) fn guess(&self, target: &SearchKey<'_>) -> Option<EntryRef> {
         let at = self.lower_bound(prefix_after(target.key, self.skip()));
         (at < self.len().min(WIDTH)).then(|| self.entry(at))
     }
 
     /// The entry of a slot is before `target`, or equal to it if `inclusive`.
     #[inline]
-    fn is_before(&self, arena: &Arena, at: usize, target: &Target<'_>, inclusive: bool) -> bool {
+    fn is_before(&self, arena: &Arena, at: usize, target: &SearchKey<'_>, inclusive: bool) -> bool {
         let entry = arena.entry(self.entry(at));
         match key::compare(entry.key, entry.trailer, target.key, target.trailer) {
             cmp::Ordering::Less => true,
@@ -119,7 +119,7 @@ impl<'a> Node<'a> {
 
     /// Binary search by whole entries.
     #[inline]
-    fn rank_among(&self, arena: &Arena, target: &Target<'_>, inclusive: bool, mut lower: usize, mut upper: usize) -> usize {
+    fn rank_among(&self, arena: &Arena, target: &SearchKey<'_>, inclusive: bool, mut lower: usize, mut upper: usize) -> usize {
         while lower < upper {
             let middle = lower.midpoint(upper);
             if self.is_before(arena, middle, target, inclusive) {

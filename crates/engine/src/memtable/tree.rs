@@ -7,7 +7,7 @@
 //! held stays in it or moves to its right neighbour, so a walk that took a leaf's entries and its link together misses nothing either.
 
 use super::arena::{Arena, Entry, EntryRef, Node, NodeRef, NodeSlot, WIDTH};
-use super::node::Target;
+use super::node::SearchKey;
 use super::sync::{self, AtomicU32, Ordering};
 
 /// Position that a search looks for.
@@ -18,9 +18,9 @@ pub(super) enum Goal<'a> {
     /// The end, behind the last entry.
     End,
     /// The first entry at or after the target. If that is the first of a leaf, the goal may be the end of the leaf before.
-    AtOrAfter(Target<'a>),
+    AtOrAfter(SearchKey<'a>),
     /// Behind the last entry before the target, in the leaf of that entry if there is one.
-    Before(Target<'a>),
+    Before(SearchKey<'a>),
 }
 
 /// Entries of a leaf and the way on, as they were at one moment.
@@ -74,28 +74,28 @@ impl Tree {
     }
 
     /// Hints that the leaf in which `target` would be will be searched: begins to load it, without waiting.
-    pub(super) fn expect(&self, target: Target<'_>) -> Option<NodeRef> {
+    pub(super) fn expect(&self, target: SearchKey<'_>) -> Option<NodeRef> {
         let leaf = self.about(target)?;
         self.arena.prefetch_node(leaf);
         Some(leaf)
     }
 
     /// A hint, when [`Tree::expect`] has had time: the first entry at or after `target` will be read.
-    pub(super) fn expect_entry(&self, target: Target<'_>) {
+    pub(super) fn expect_entry(&self, target: SearchKey<'_>) {
         if let Some(leaf) = self.about(target) {
             self.expect_entry_in(leaf, target);
         }
     }
 
     /// Prefetches the entry where `target` is expected in a leaf that [`Tree::expect`] has given.
-    pub(super) fn expect_entry_in(&self, leaf: NodeRef, target: Target<'_>) {
+    pub(super) fn expect_entry_in(&self, leaf: NodeRef, target: SearchKey<'_>) {
         if let Some(entry) = self.arena.node(leaf).guess(&target) {
             self.arena.prefetch(entry);
         }
     }
 
     /// The leaf in which `target` would be, if the tree does not change meanwhile; if it does, some node.
-    fn about(&self, target: Target<'_>) -> Option<NodeRef> {
+    fn about(&self, target: SearchKey<'_>) -> Option<NodeRef> {
         let mut at = self.root.load()?;
         for _ in 0..self.height.load(Ordering::Relaxed) {
             let node = self.arena.node(at);
@@ -105,7 +105,7 @@ impl Tree {
     }
 
     /// The first entry at or after `target`.
-    pub(super) fn first_at_or_after(&self, target: Target<'_>) -> Option<EntryRef> {
+    pub(super) fn first_at_or_after(&self, target: SearchKey<'_>) -> Option<EntryRef> {
         let first = |node: Node<'_>, at: usize| if at < node.len() { (Some(node.entry(at)), None) } else { (None, node.next()) };
         let (entry, next) = self.locate(Goal::AtOrAfter(target), first)?;
         // The first entry of a leaf with a left neighbour never changes: it is the separator.

@@ -1,6 +1,6 @@
 //! The slow medium of a database: the coldest tier, unless something else is said, and a zoned drive as well as a directory.
 
-use super::tiers::{HOUR, Place, aged, places};
+use super::tiers::{HOUR, TierFolders, aged, places};
 use super::*;
 use sinter_storage::place::ZonedPlace;
 use sinter_storage::store::Temperature;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[test]
 fn old_data_sinks_to_the_slow_directory_by_one_line() {
     for style in [Style::Leveled, Style::Universal] {
-        let place = Place::new();
+        let place = TierFolders::new();
         let family = FamilySettings { style, num_levels: 4, preclude_last_level_data_seconds: Preclude::Seconds(HOUR), ..small() };
         let open = |tiers: &[&str], family: FamilySettings| {
             place.builder().settings(place.settings(tiers)).family("default", family).open(place.path("db")).unwrap()
@@ -50,7 +50,7 @@ fn old_data_sinks_to_the_slow_directory_by_one_line() {
 /// The slow medium may be a zoned drive. It is as little taken for another as a directory.
 #[test]
 fn a_tier_is_a_volume_on_a_zoned_drive() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let image = place.path("zones.img");
     let geometry = Geometry { block: 4096, zones: 48, zone_size: 256 << 10, max_open: None, max_active: None, conventional: 0 };
     drop(Emulator::create(&image, geometry, 256 << 10).unwrap());

@@ -16,18 +16,18 @@ pub(super) const HOUR: u64 = 3600;
 const NOW: u64 = 1_700_000_000;
 
 /// A directory with `db`, `slow`, `tape` in it, and a clock.
-pub(super) struct Place {
+pub(super) struct TierFolders {
     home: TempDir,
     pub(super) clock: Arc<ManualClock>,
 }
 
-impl Place {
+impl TierFolders {
     pub(super) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         ["db", "slow", "tape"].iter().for_each(|name| std::fs::create_dir(home.path().join(name)).unwrap());
         let clock = Arc::new(ManualClock::default());
         clock.set_unix_seconds(NOW);
-        Place { home, clock }
+        TierFolders { home, clock }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -95,7 +95,7 @@ pub(super) fn places(db: &Db) -> Vec<&'static str> {
 
 #[test]
 fn data_moves_to_the_slow_directory_as_it_grows_old_and_is_found_again() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&["cold=slow"], "hot 1h, warm 7d, cold").unwrap();
     fill(&db, 3000, 60);
     db.flush().unwrap();
@@ -168,7 +168,7 @@ fn a_change_of_manifests_does_not_wait_for_a_slow_tier() {
 
 #[test]
 fn more_than_two_directories_are_a_chain() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&["cold=slow", "ice=tape"], "hot 1h, cold 1d, ice").unwrap();
     for round in 0..3 {
         (0..500).for_each(|n| db.put(&key(round * 1000 + n), &noise(n, 60)).unwrap());
@@ -190,7 +190,7 @@ fn more_than_two_directories_are_a_chain() {
 #[test]
 fn merges_write_where_their_newest_data_belongs() {
     for style in [Style::Leveled, Style::Universal] {
-        let place = Place::new();
+        let place = TierFolders::new();
         let settings = FamilySettings { style, ..aged("hot 1h, cold") };
         let db = place.builder().settings(place.settings(&["cold=slow"])).family("default", settings).open(place.path("db")).unwrap();
         fill(&db, 500, 60);
@@ -215,7 +215,7 @@ fn merges_write_where_their_newest_data_belongs() {
 #[test]
 fn young_data_does_not_lift_whole_cold_tables_that_it_does_not_meet() {
     for style in [Style::Leveled, Style::Universal] {
-        let place = Place::new();
+        let place = TierFolders::new();
         let settings = FamilySettings { style, ..aged("hot 1h, cold") };
         let db = place.builder().settings(place.settings(&["cold=slow"])).family("default", settings).open(place.path("db")).unwrap();
         fill(&db, 3000, 60);
@@ -247,7 +247,7 @@ fn young_data_does_not_lift_whole_cold_tables_that_it_does_not_meet() {
 
 #[test]
 fn a_tier_is_opened_as_it_was_attached_or_not_at_all() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&["cold=slow", "ice=tape"], "hot 1h, cold 1d, ice").unwrap();
     fill(&db, 1000, 60);
     db.flush().unwrap();
@@ -277,7 +277,7 @@ fn a_tier_is_opened_as_it_was_attached_or_not_at_all() {
     drop(db);
     assert_eq!(keys(&place.reopen().unwrap()).len(), 1000, "and that is stored");
 
-    let other = Place::new();
+    let other = TierFolders::new();
     drop(other.open(&["cold=slow"], "cold").unwrap());
     let text = format!("cold={}, ice={}", other.path("slow").display(), place.path("slow").display());
     let foreign = DbSettings { tiers: text.parse().unwrap(), ..inline() };
@@ -297,7 +297,7 @@ fn a_tier_is_opened_as_it_was_attached_or_not_at_all() {
 
 #[test]
 fn each_store_has_a_directory_of_its_own() {
-    let place = Place::new();
+    let place = TierFolders::new();
     std::fs::create_dir(place.path("db/inside")).unwrap();
     std::fs::create_dir(place.path("slow/deep")).unwrap();
     std::os::unix::fs::symlink(place.path("slow"), place.path("link")).unwrap();
@@ -324,7 +324,7 @@ fn each_store_has_a_directory_of_its_own() {
 
 #[test]
 fn all_directories_are_locked() {
-    let (place, other) = (Place::new(), Place::new());
+    let (place, other) = (TierFolders::new(), TierFolders::new());
     let db = place.open(&["cold=slow"], "cold").unwrap();
     assert!(matches!(place.reopen(), Err(Error::Busy(_))));
     let lock = DirStore::open(place.path("slow"), false).unwrap().lock();
@@ -352,7 +352,7 @@ fn all_directories_are_locked() {
 
 #[test]
 fn tiers_are_attached_to_what_is_there_and_detached_when_they_are_empty() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&[], "hot 1h, cold").unwrap();
     fill(&db, 1000, 60);
     db.flush().unwrap();
@@ -392,7 +392,7 @@ fn tiers_are_attached_to_what_is_there_and_detached_when_they_are_empty() {
 /// A directory that was lost while nothing was in it.
 #[test]
 fn a_tier_without_tables_is_detached_wherever_it_is() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&["cold=slow"], "hot 1h, cold").unwrap();
     fill(&db, 100, 60);
     drop(db);
@@ -406,7 +406,7 @@ fn a_tier_without_tables_is_detached_wherever_it_is() {
 
 #[test]
 fn relative_paths_are_stored_as_absolute_ones() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let up = |path: &Path| {
         let here = std::env::current_dir().unwrap();
         let mut relative = PathBuf::new();
@@ -424,7 +424,7 @@ fn relative_paths_are_stored_as_absolute_ones() {
 /// Reading attaches nothing.
 #[test]
 fn a_reader_uses_the_tiers_that_there_are() {
-    let place = Place::new();
+    let place = TierFolders::new();
     drop(place.open(&[], "cold").unwrap());
     let settings = place.settings(&["cold=slow"]);
     let what = invalid(place.builder().settings(settings).read_only().open(place.path("db")));
@@ -442,7 +442,7 @@ fn a_reader_uses_the_tiers_that_there_are() {
 
 #[test]
 fn a_checkpoint_has_no_tiers_or_tiers_of_its_own() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&["cold=slow"], "hot 1h, cold").unwrap();
     fill(&db, 1000, 60);
     db.flush().unwrap();
@@ -586,7 +586,7 @@ fn a_refused_move_is_tried_again_after_a_while() {
 
 #[test]
 fn every_byte_is_booked_on_the_tier_that_got_it() {
-    let place = Place::new();
+    let place = TierFolders::new();
     let db = place.open(&["cold=slow", "ice=tape"], "hot 1h, cold 1d, ice").unwrap();
     for round in 0..4 {
         fill(&db, 1000, 60 + round);

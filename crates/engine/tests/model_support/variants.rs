@@ -5,7 +5,7 @@ use sinterdb::settings::{Codec, Codecs, Compression, DbSettings, FamilySettings,
 
 /// Kind of store that holds the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum StoreKind {
     Memory,
     /// Memory with a cold tier.
     Tiers,
@@ -18,7 +18,7 @@ pub enum Place {
 #[derive(Debug, Clone)]
 pub struct Variant {
     pub name: &'static str,
-    pub place: Place,
+    pub place: StoreKind,
     pub db: DbSettings,
     pub family: FamilySettings,
     /// Most puts carry a time of their own, which no reader must notice.
@@ -26,11 +26,11 @@ pub struct Variant {
 }
 
 /// The store of a variant that names none: memory, or the one that `SINTER_TEST_STORE` names.
-fn usual_place() -> Place {
+fn usual_place() -> StoreKind {
     match std::env::var("SINTER_TEST_STORE").unwrap_or_default().as_str() {
-        "" | "memory" => Place::Memory,
-        "dir" => Place::Directory,
-        "zones" => Place::Zones,
+        "" | "memory" => StoreKind::Memory,
+        "dir" => StoreKind::Directory,
+        "zones" => StoreKind::Zones,
         other => panic!("SINTER_TEST_STORE={other}: must be memory, dir or zones"),
     }
 }
@@ -140,27 +140,27 @@ const EDITS: &[(&str, Edit)] = &[
     ("universal, a cold tier", |v| tiered(v, Style::Universal)),
     ("a cold tier for the last level", |v| {
         placed(v, Style::Universal, 300);
-        v.place = Place::Tiers;
+        v.place = StoreKind::Tiers;
     }),
     ("a cold tier, background threads", |v| {
         tiered(v, Style::Leveled);
         (v.db.max_background_jobs, v.db.max_subcompactions) = (3, 2);
     }),
     ("a directory", |v| {
-        v.place = Place::Directory;
+        v.place = StoreKind::Directory;
         v.family.write_buffer_size = 256 << 10;
     }),
     ("a directory past the page cache", |v| {
-        v.place = Place::Directory;
+        v.place = StoreKind::Directory;
         v.db.use_direct_io_for_flush_and_compaction = true;
         v.family.write_buffer_size = 256 << 10;
     }),
-    ("zones", |v| v.place = Place::Zones),
+    ("zones", |v| v.place = StoreKind::Zones),
 ];
 
 /// Tables older than some minutes move to the cold tier as they are.
 fn tiered(variant: &mut Variant, style: Style) {
-    (variant.place, variant.family.style) = (Place::Tiers, style);
+    (variant.place, variant.family.style) = (StoreKind::Tiers, style);
     variant.family.temperature_ages = "hot 5m, cold".parse().unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! A database beside the model of it: sorted maps. Every answer is compared, and goes into the history, which must not depend on settings.
 
 use super::operations::{HELD, Operation, SLOTS, Scope, Step, Write};
-use super::variants::{Place, Variant, changed};
+use super::variants::{StoreKind, Variant, changed};
 use super::{Text, operator, shown};
 use sinter_storage::store::{DirStore, MemoryStore, Store, Temperature};
 use sinter_storage::zoned::{Emulator, Geometry};
@@ -48,12 +48,12 @@ const STEPPED: Options = Options {
 };
 
 impl Medium {
-    fn new(place: Place) -> Self {
+    fn new(place: StoreKind) -> Self {
         match place {
-            Place::Memory => Medium::Memory(Arc::new(MemoryStore::new())),
-            Place::Tiers => Medium::Tiers(Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new())),
-            Place::Directory => Medium::Directory(tempfile::tempdir().unwrap()),
-            Place::Zones => volume(),
+            StoreKind::Memory => Medium::Memory(Arc::new(MemoryStore::new())),
+            StoreKind::Tiers => Medium::Tiers(Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new())),
+            StoreKind::Directory => Medium::Directory(tempfile::tempdir().unwrap()),
+            StoreKind::Zones => volume(),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use sinter_storage::store::Reason;
 use sinterdb::internal::compaction::{Choice, ManualRange, PickEnv, Plan, manual, picker};
-use sinterdb::internal::manifest::{Change, KeyRange, Place, Run, TableInfo, Version};
+use sinterdb::internal::manifest::{Change, KeyRange, Run, RunLocation, TableInfo, Version};
 use sinterdb::internal::tiering::age::Cut;
 use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -108,7 +108,7 @@ impl Tree {
         let table = self.table(entries, self.next_number);
         self.count("flush".to_string(), table.bytes);
         self.files.write(&table, 0, None)?;
-        let to = Place { level: 0, run: table.number };
+        let to = RunLocation { level: 0, run: table.number };
         self.version = self.version.apply(&[Change::Add { to, table: Arc::new(table) }])?;
         self.peak_bytes = self.peak_bytes.max(self.bytes());
         self.files.publish(&[])
@@ -221,9 +221,9 @@ impl Tree {
             Choice::Drop(plan) => (plan, false, Vec::new()),
             Choice::Merge(plan) => (plan, false, self.merge(plan)?),
         };
-        let to = Place { level: plan.output_level, run: plan.output_run };
+        let to = RunLocation { level: plan.output_level, run: plan.output_run };
         let inputs = plan.inputs.iter().flat_map(|input| {
-            let from = Place { level: input.level, run: input.run };
+            let from = RunLocation { level: input.level, run: input.run };
             input.tables.iter().map(move |table| (from, table.number))
         });
         let leave = |(from, number)| if is_move { Change::Move { from, to, number } } else { Change::Remove { from, number } };

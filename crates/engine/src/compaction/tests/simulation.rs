@@ -274,7 +274,7 @@ impl World {
         let effect = self.effect(plan, [&hot, &cold]);
         let (mut hot, mut cold) = (self.cut_by_spans(plan, &hot), self.cut_at(&plan.cuts, cold, plan.target_file_size));
         self.written += hot.iter().chain(&cold).map(|t| t.bytes).sum::<u64>();
-        young::settle(plan.tables(), plan.bottommost, &mut hot, &mut cold);
+        young::set_settled_bytes(plan.tables(), plan.bottommost, &mut hot, &mut cold);
         let old = plan.hot.as_ref().map_or(Cut::ALL, |hot| hot.old);
         assert!(hot.iter_mut().all(|table| young::keep(table, old)), "seed {}: what is old went up", self.seed);
         let open = |tables: &[TableInfo]| tables.iter().map(young::unsettled).sum::<u64>();

@@ -12,7 +12,7 @@ fn encoded(edit: &Edit) -> Vec<u8> {
 
 /// An edit with every kind of item.
 fn full_edit() -> Edit {
-    let from = Place { level: 1, run: 0 };
+    let from = RunLocation { level: 1, run: 0 };
     Edit {
         dropped_families: vec![300],
         new_families: vec![NewFamily { operator: "counter".into(), ..new_family(3, "users") }],
@@ -24,7 +24,7 @@ fn full_edit() -> Edit {
             [
                 add(0, 12, table(12, "apple", "pear")),
                 Change::Remove { from, number: 9 },
-                Change::Move { from, to: Place { level: 2, run: 0 }, number: 10 },
+                Change::Move { from, to: RunLocation { level: 2, run: 0 }, number: 10 },
             ],
         ),
         flushed_logs: vec![(3, 11)],

@@ -3,9 +3,9 @@
 
 use super::*;
 
-fn parse_place(text: &str) -> Place {
+fn parse_place(text: &str) -> RunLocation {
     let (level, run) = text.strip_prefix('L').unwrap().split_once('/').unwrap();
-    Place { level: level.parse().unwrap(), run: run.parse().unwrap() }
+    RunLocation { level: level.parse().unwrap(), run: run.parse().unwrap() }
 }
 
 fn parse_changes(text: &str) -> Vec<Change> {
