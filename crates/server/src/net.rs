@@ -591,7 +591,7 @@ impl EventLoop {
     }
 
     /// The turn's writes are in the engine's log: settles its replies, and asks for a sync if one of them waits for it.
-    fn settle(&mut self, data: &mut Data) {
+    fn release_replies(&mut self, data: &mut Data) {
         let is_always = data.server.configuration.fsync == Fsync::Always;
         let committed = data.keyspace.committed();
         let synced = is_always.then(|| data.keyspace.synced());
@@ -605,7 +605,7 @@ impl EventLoop {
                 return true;
             }
             connection.is_unsettled = false;
-            connection.settle(committed, synced);
+            connection.release_replies(committed, synced);
             if connection.waits_for_sync() && !connection.is_awaiting {
                 connection.is_awaiting = true;
                 self.awaiting.push(*id);

@@ -29,14 +29,14 @@ fn one(text: &str) -> Reply {
 }
 
 /// A server's configuration: the authority of its certificate, and the directory of the files.
-struct Place {
+struct TlsServer {
     authority: Authority,
     folder: TempDir,
     settings: Settings,
 }
 
-impl Place {
-    fn new(clients: Clients) -> Place {
+impl TlsServer {
+    fn new(clients: Clients) -> TlsServer {
         let (authority, folder) = (Authority::new("authority"), tempfile::tempdir().unwrap());
         let path = |name: &str| folder.path().join(name).display().to_string();
         let settings = Settings {
@@ -46,7 +46,7 @@ impl Place {
             clients,
             ..Settings::default()
         };
-        let place = Place { authority, folder, settings };
+        let place = TlsServer { authority, folder, settings };
         place.renew(&place.authority);
         std::fs::write(&place.settings.authorities, place.authority.certificate()).unwrap();
         place
@@ -125,7 +125,7 @@ fn is_closed(mut socket: TcpStream) -> bool {
 
 #[test]
 fn commands_run_in_each_version() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     for version in VERSIONS {
         let mut client = connect(served.address, &config(&place.authority, None, &[version]));
@@ -143,7 +143,7 @@ fn commands_run_in_each_version() {
 
 #[test]
 fn a_version_can_be_left_out() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     for (protocols, named, other) in [("TLSv1.3", &TLS13, &TLS12), ("tlsv1.2", &TLS12, &TLS13)] {
         let settings = Settings { protocols: protocols.into(), ..place.settings.clone() };
         let tls = Some(settings.load().unwrap());
@@ -155,7 +155,7 @@ fn a_version_can_be_left_out() {
 
 #[test]
 fn a_client_that_does_not_trust_the_server_goes() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     for version in VERSIONS {
         let told = answer(served.address, &config(&Authority::new("stranger"), None, &[version])).unwrap_err();
@@ -170,7 +170,7 @@ fn certificates_of_clients_are_looked_at() {
     for (clients, without, with_strange) in
         [(Clients::Required, false, false), (Clients::Optional, true, false), (Clients::NotAsked, true, true)]
     {
-        let place = Place::new(clients);
+        let place = TlsServer::new(clients);
         let served = place.serve();
         for version in VERSIONS {
             let answer = |own: Option<&Authority>| answer(served.address, &config(&place.authority, own, &[version])).is_ok();
@@ -182,7 +182,7 @@ fn certificates_of_clients_are_looked_at() {
 
 #[test]
 fn who_does_not_read_waits_alone() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     for version in VERSIONS {
         let config = config(&place.authority, None, &[version]);
@@ -206,7 +206,7 @@ fn who_does_not_read_waits_alone() {
 /// Requests may come in any pieces, and several in one.
 #[test]
 fn requests_come_in_pieces() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     let mut client = connect(served.address, &config(&place.authority, None, &VERSIONS));
     for byte in b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\nPING\r\n" {
@@ -222,7 +222,7 @@ fn requests_come_in_pieces() {
 /// A client's last requests count, whether the end is announced or not; half a request does not.
 #[test]
 fn a_client_may_end_as_it_likes() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     let config = config(&place.authority, None, &VERSIONS);
     let mut other = connect(served.address, &config);
@@ -247,7 +247,7 @@ fn a_client_may_end_as_it_likes() {
 
 #[test]
 fn what_is_not_tls_ends_the_connection() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     let config = config(&place.authority, None, &VERSIONS);
     let mut other = connect(served.address, &config);
@@ -280,7 +280,7 @@ fn what_is_not_tls_ends_the_connection() {
 /// Randomly changed handshakes end in a closed connection, or in nothing worse.
 #[test]
 fn damaged_handshakes_harm_nobody() {
-    let place = Place::new(Clients::Optional);
+    let place = TlsServer::new(Clients::Optional);
     let served = place.serve();
     let config = config(&place.authority, Some(&place.authority), &VERSIONS);
     let mut other = connect(served.address, &config);
@@ -312,7 +312,7 @@ fn damaged_handshakes_harm_nobody() {
 
 #[test]
 fn a_server_may_listen_for_tls_alone() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let config = config(&place.authority, None, &VERSIONS);
     let pair = |name: &str, value: u16| Reply::Many(b'*', vec![one(&format!("${name}")), one(&format!("${value}"))]);
     let port = |client: &mut Encrypted| {
@@ -338,7 +338,7 @@ fn a_server_may_listen_for_tls_alone() {
 
 #[test]
 fn too_many_clients_are_turned_away() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve_at(&[true], Configuration { clients_max: 1, ..Configuration::default() });
     let config = config(&place.authority, None, &VERSIONS);
     let mut first = connect(served.address, &config);
@@ -349,7 +349,7 @@ fn too_many_clients_are_turned_away() {
 
 #[test]
 fn certificates_are_renewed_while_the_server_runs() {
-    let place = Place::new(Clients::NotAsked);
+    let place = TlsServer::new(Clients::NotAsked);
     let served = place.serve();
     let next = Authority::new("next");
     let (old, new) = (config(&place.authority, None, &VERSIONS), config(&next, None, &VERSIONS));
@@ -388,7 +388,7 @@ fn redis_cli_connects() {
         eprintln!("skipped: there is no redis-cli with TLS here");
         return;
     }
-    let place = Place::new(Clients::Required);
+    let place = TlsServer::new(Clients::Required);
     let served = place.serve();
     let run = |more: &[&str]| {
         let port = served.address.port().to_string();
@@ -404,7 +404,7 @@ fn redis_cli_connects() {
 /// A real Redis replicates over TLS, and shows its certificate.
 #[test]
 fn a_real_redis_follows_with_tls() {
-    let place = Place::new(Clients::Required);
+    let place = TlsServer::new(Clients::Required);
     let served = place.serve_at(&[false, true], Configuration::default());
     let (mut client, value) = (served.client(), vec![b'v'; 3 << 20]);
     ok(&mut client, &[b"SET", b"before", &value]);

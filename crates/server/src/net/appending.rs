@@ -16,7 +16,7 @@ impl EventLoop {
         }
         server.feed.clear();
         match written {
-            Ok(()) => self.settle(data),
+            Ok(()) => self.release_replies(data),
             Err(why) => {
                 data.server.event(Level::Warning, "append_only_file_failed", &[("why", &why)]);
                 self.answer_all(data, &format!("MISCONF The write is done, and is not in the AOF file: {why}"));

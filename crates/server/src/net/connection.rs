@@ -565,7 +565,7 @@ impl Connection {
 
     /// The turn's writes are in the engine: its replies may leave when the commit that they need is among the synced ones (`None`: at
     /// once).
-    pub fn settle(&mut self, committed: u64, synced: Option<u64>) {
+    pub fn release_replies(&mut self, committed: u64, synced: Option<u64>) {
         // Writes that were planned and then not made are in no commit.
         self.needs = self.needs.min(committed);
         let needs = if synced.is_some_and(|synced| self.needs > synced) { self.needs } else { 0 };

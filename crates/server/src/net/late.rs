@@ -22,7 +22,7 @@ impl Late for EventLoop {
         if data.server.scripts.is_among_others() {
             self.hold();
         }
-        self.settle(data);
+        self.release_replies(data);
         self.end_syncs(data);
         let mut events = Events::with_capacity(EVENTS);
         if self.poll.poll(&mut events, Some(Duration::ZERO)).is_ok() {
@@ -30,7 +30,7 @@ impl Late for EventLoop {
         }
         self.accept(data, now);
         self.serve_active(data, now);
-        self.settle(data);
+        self.release_replies(data);
         self.send(data);
         if let Some(metrics) = &self.metrics {
             metrics.answer(data.server, data.keyspace);

@@ -45,12 +45,13 @@ pub fn load(
     read: impl FnOnce(&mut Visit) -> Result<(), LoadError>,
 ) -> Result<bool, LoadError> {
     let before = keyspace.uncommitted();
-    let mut target = Target { keyspace, place, deadline, pieces, before, text: None, edit: None, stream: Loading::default() };
+    let mut target = KeyLoader { keyspace, place, deadline, pieces, before, text: None, edit: None, stream: Loading::default() };
     let result = read(&mut |element| target.put(element));
     target.end(result)
 }
 
-struct Target<'a> {
+/// Loads one key.
+struct KeyLoader<'a> {
     keyspace: &'a mut Keyspace,
     place: (usize, &'a [u8]),
     deadline: Option<u64>,
@@ -64,7 +65,7 @@ struct Target<'a> {
     stream: Loading,
 }
 
-impl Target<'_> {
+impl KeyLoader<'_> {
     fn put(&mut self, element: Element<'_>) -> Result<(), LoadError> {
         let kind = match &element {
             Element::Text(text) => {
