@@ -138,13 +138,85 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/tls", 100),
     ("server/src/resp", 105),
     ("server/src/rdb", 105),
-    ("server/src/keyspace", 110),
+    // Encodings and structures in memory, which know no keyspace.
+    ("server/src/keyspace/body", 106),
+    ("server/src/keyspace/committer", 106),
+    ("server/src/keyspace/entry", 106),
+    ("server/src/keyspace/entry_id", 106),
+    ("server/src/keyspace/error", 106),
+    ("server/src/keyspace/layout", 106),
+    ("server/src/keyspace/watch", 106),
+    ("server/src/keyspace/written", 106),
+    ("server/src/keyspace/backlog", 107),
+    ("server/src/keyspace/cleaner", 107),
+    ("server/src/keyspace/delta", 107),
+    ("server/src/keyspace/due", 107),
+    ("server/src/keyspace/hot", 107),
+    ("server/src/keyspace/turn", 108),
+    ("server/src/keyspace/inline", 109),
+    // The keyspace and its state.
+    ("server/src/keyspace.rs", 110),
+    // Work on any key, and figures.
+    ("server/src/keyspace/budget", 111),
+    ("server/src/keyspace/changes", 111),
+    ("server/src/keyspace/counting", 111),
+    ("server/src/keyspace/estimate", 111),
+    ("server/src/keyspace/eviction", 111),
+    ("server/src/keyspace/groups", 111),
+    ("server/src/keyspace/keys", 111),
+    ("server/src/keyspace/libraries", 111),
+    ("server/src/keyspace/own_deadlines", 111),
+    ("server/src/keyspace/passed", 111),
+    ("server/src/keyspace/pieces", 111),
+    ("server/src/keyspace/ranks", 111),
+    ("server/src/keyspace/sizes", 111),
+    ("server/src/keyspace/stream_position", 111),
+    ("server/src/keyspace/unsynced", 111),
+    ("server/src/keyspace/waits", 111),
+    // Values of each type, whole keyspaces.
+    ("server/src/keyspace/collection", 112),
+    ("server/src/keyspace/long", 112),
+    ("server/src/keyspace/successor", 112),
+    ("server/src/keyspace/trace", 112),
+    ("server/src/keyspace/fields", 113),
+    ("server/src/keyspace/image", 113),
+    ("server/src/keyspace/lists", 113),
+    ("server/src/keyspace/scans", 113),
+    ("server/src/keyspace/sorted", 113),
+    ("server/src/keyspace/streams", 113),
+    ("server/src/keyspace/members", 114),
     ("server/src/persist", 115),
     ("server/src/feed", 116),
     ("server/src/append", 117),
     ("server/src/replication", 118),
-    ("server/src/command", 120),
-    ("server/src/testing", 120),
+    // Parts that know nothing of a command.
+    ("server/src/command/replicas", 118),
+    ("server/src/command/transfers", 118),
+    // What a command is.
+    ("server/src/command.rs", 119),
+    ("server/src/command/arguments", 120),
+    ("server/src/command/digest", 120),
+    ("server/src/command/encoding", 120),
+    ("server/src/command/spec", 120),
+    // Commands that need nothing else.
+    ("server/src/command/absent", 121),
+    ("server/src/command/geo", 121),
+    ("server/src/command/hash_deadlines", 121),
+    ("server/src/command/hashes", 121),
+    ("server/src/command/hyperloglog", 121),
+    ("server/src/command/keys", 121),
+    ("server/src/command/lcs", 121),
+    ("server/src/command/lists", 121),
+    ("server/src/command/memory", 121),
+    ("server/src/command/scan", 121),
+    ("server/src/command/sort", 121),
+    ("server/src/command/sorted", 121),
+    ("server/src/command/sorted_ranges", 121),
+    ("server/src/command/subcommand", 121),
+    // The server, its clients, and the commands that look at either or run other commands.
+    ("server/src/command", 122),
+    ("server/src/command/metrics", 123),
+    ("server/src/testing", 124),
     ("server/src/transfer", 125),
     ("server/src/net", 130),
     ("server/src/lib", 130),
@@ -175,11 +247,19 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates whose modules form no circles but those of [`CIRCLES`].
-const WITHOUT_CIRCLES: &[&str] = &["engine", "storage"];
+/// Crates whose modules form no circles but those of [`CIRCLES`]: all.
+const WITHOUT_CIRCLES: &[&str] = &["cli", "engine", "lab", "rivals", "script", "server", "storage"];
 
 /// Circles that are still there, as `FOLDER: NAME NAME`. The list may only shrink; an entry that is no circle any more is a complaint, too.
-const CIRCLES: &[&str] = &[];
+const CIRCLES: &[&str] = &[
+    "lab/src/report: behind engines",
+    "script/src: json sandbox",
+    // A command may run other commands, ask for their properties or wait for them, so that it looks into the table that has it.
+    "server/src/command: about acl bitmaps blocking clients clients_filter conditional config configuration connection debug dumps \
+     durability effects events evicting functions hub info keyspecs latency migrate pops pubsub replicaof replication saving \
+     scripting scripts server session sets shutdown slowlog sorted_algebra steps streams streams_groups streams_info streams_read \
+     streams_references strings table tracking transactions units usage",
+];
 
 /// Crates by the names under which code imports them.
 const CRATES: &[(&str, &str)] = &[

@@ -30,7 +30,7 @@ impl Default for Counting {
 
 /// The present time, the way of counting, and a source of chance.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in super::super) struct Clock {
+pub struct Clock {
     /// Unix milliseconds.
     now: u64,
     pub counting: Counting,
@@ -57,7 +57,7 @@ impl Clock {
 
 /// Last use and frequency of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in super::super) struct Use {
+pub struct Use {
     /// Time of the last use, in ticks.
     pub time: u32,
     /// Frequency at that time.
