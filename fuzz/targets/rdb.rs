@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use sinter_server::keyspace::Keyspace;
 use sinter_server::persist::{Pieces, dump, load};
-use sinter_server::rdb::{Element, Error, Input, Nodes, Output, Reader, Record, StreamElement, StreamId, StreamState, Version};
+use sinter_server::rdb::{Element, Error, Input, Nodes, Output, Reader, Record, StreamElement, StreamEntryId, StreamState, Version};
 use sinter_server::rdb::{crc64, kind, open_value, read_value};
 use sinter_storage::store::MemoryStore;
 use sinterdb::settings::{DbSettings, Settings};
@@ -152,7 +152,7 @@ fn seeds() -> Vec<Vec<u8>> {
 
 /// A stream with a group.
 fn stream_seed() -> Option<Vec<u8>> {
-    let id = |ms| StreamId { ms, seq: 0 };
+    let id = |ms| StreamEntryId { ms, seq: 0 };
     let mut nodes = Nodes::default();
     nodes.add(id(1), &[("a", "b")]);
     nodes.add(id(2), &[("a", "1")]);

@@ -27,7 +27,7 @@ pub use input::Input;
 pub use output::{END_OF_VALUE, LongValue, Output, Version, long_value, open_value};
 pub use reader::{Key, Reader, Record, functions};
 pub use stream_output::{Node, Nodes, StreamState, stream_kind};
-pub use streams::{StreamElement, StreamField, StreamId};
+pub use streams::{StreamElement, StreamEntryId, StreamField};
 pub use value::{Element, read_value};
 
 use std::io;

@@ -9,7 +9,7 @@ use sinter_server::command::{Configuration, Server};
 use sinter_server::keyspace::Keyspace;
 use sinter_server::net::unix_ms;
 use sinter_server::rdb::{
-    Element, Input, Nodes, Output, StreamElement, StreamId, StreamState, Version, open_value, read_value, stream_kind,
+    Element, Input, Nodes, Output, StreamElement, StreamEntryId, StreamState, Version, open_value, read_value, stream_kind,
 };
 use sinter_server::transfer::{Damage, Found, Report, export_log, export_rdb};
 use sinter_storage::store::MemoryStore;
@@ -470,7 +470,7 @@ fn a_save_that_fails_or_is_given_up_leaves_nothing() {
 fn streams_are_exchanged_as_bytes() {
     let Some(real) = Real::start() else { return skipped() };
     let mut theirs = real.client();
-    let id = |n: u64| StreamId { ms: 1000 + n / 2, seq: n % 2 };
+    let id = |n: u64| StreamEntryId { ms: 1000 + n / 2, seq: n % 2 };
     let mut nodes = Nodes::default();
     let mut done = Vec::new();
     for n in 0..500u64 {
@@ -483,7 +483,7 @@ fn streams_are_exchanged_as_bytes() {
     out.kind(stream_kind(Version::Nine)).unwrap();
     out.length(done.len() as u64).unwrap();
     done.iter().for_each(|node| out.stream_node(node).unwrap());
-    let state = StreamState { length: 500, first: id(0), last: id(600), max_deleted: StreamId::default(), added: 500 };
+    let state = StreamState { length: 500, first: id(0), last: id(600), max_deleted: StreamEntryId::default(), added: 500 };
     out.stream_state(Version::Nine, &state).unwrap();
     out.length(1).unwrap();
     out.stream_group(Version::Nine, b"group", id(9), None).unwrap();
@@ -515,7 +515,7 @@ fn streams_are_exchanged_as_bytes() {
         Ok(())
     })
     .unwrap();
-    let expected: Vec<(StreamId, usize)> = (0..500).map(|n| (id(n), if n % 50 == 7 { 1 } else { 2 })).collect();
+    let expected: Vec<(StreamEntryId, usize)> = (0..500).map(|n| (id(n), if n % 50 == 7 { 1 } else { 2 })).collect();
     assert_eq!((entries, others.len(), input.position()), (expected, 5, value.len() as u64));
     let served = Served::start();
     let mut ours = served.client();

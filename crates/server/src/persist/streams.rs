@@ -3,18 +3,18 @@
 use super::error::{LoadError, SaveError};
 use super::steps::Steps;
 use crate::keyspace::{self, Edit, EntryId, Group, Head, Keyspace, NewGroup, encode_fields, fields};
-use crate::rdb::{Node, Nodes, Output, StreamElement, StreamField, StreamId, StreamState, Version};
+use crate::rdb::{Node, Nodes, Output, StreamElement, StreamEntryId, StreamField, StreamState, Version};
 use std::io::Write;
 use std::ops::ControlFlow;
 
 const ALL: (EntryId, EntryId) = (EntryId::MIN, EntryId::MAX);
 
-fn from_file(id: StreamId) -> EntryId {
+fn from_file(id: StreamEntryId) -> EntryId {
     EntryId::new(id.ms, id.seq)
 }
 
-fn to_file(id: EntryId) -> StreamId {
-    StreamId { ms: id.ms(), seq: id.seq() }
+fn to_file(id: EntryId) -> StreamEntryId {
+    StreamEntryId { ms: id.ms(), seq: id.seq() }
 }
 
 /// Refuses a part of a stream that could not be loaded.

@@ -2,7 +2,7 @@
 
 use super::{LoadError, Pieces, dump, load};
 use crate::keyspace::{EntryId, Keyspace, Kind, Pending, encode_fields};
-use crate::rdb::{Input, Nodes, Output, StreamId, StreamState, Version, kind, open_value, read_value};
+use crate::rdb::{Input, Nodes, Output, StreamEntryId, StreamState, Version, kind, open_value, read_value};
 use crate::testing::{Random, fresh};
 
 const KEY: (usize, &[u8]) = (0, b"k");
@@ -89,7 +89,7 @@ type Parts<'a> = (&'a str, &'a [u64], &'a [(&'a str, &'a [u64])]);
 
 /// A stream without entries and one group after the other.
 fn groups(groups: &[Parts]) -> Vec<u8> {
-    let id = |ms: u64| StreamId { ms, seq: 0 };
+    let id = |ms: u64| StreamEntryId { ms, seq: 0 };
     let mut out = Output::new(Vec::new());
     out.kind(kind::STREAM).unwrap();
     out.length(0).unwrap();
@@ -140,12 +140,12 @@ fn a_small_value_that_stands_for_a_large_one() {
     let mut nodes = Nodes::default();
     let mut all = Vec::new();
     for n in 0..count {
-        all.extend(nodes.add(StreamId { ms: n + 1, seq: 0 }, &[(field.as_str(), "")]));
+        all.extend(nodes.add(StreamEntryId { ms: n + 1, seq: 0 }, &[(field.as_str(), "")]));
     }
     all.extend(nodes.end());
     out.length(all.len() as u64).unwrap();
     all.iter().for_each(|node| out.stream_node(node).unwrap());
-    let state = StreamState { length: count, last: StreamId { ms: count, seq: 0 }, ..StreamState::default() };
+    let state = StreamState { length: count, last: StreamEntryId { ms: count, seq: 0 }, ..StreamState::default() };
     out.stream_state(Version::Nine, &state).unwrap();
     out.length(0).unwrap();
     let value = open_value(&out.end_of_value(Version::Nine).unwrap()).unwrap().0.to_vec();

@@ -3,7 +3,7 @@
 
 use super::kind;
 use super::output::{Output, Version};
-use super::streams::StreamId;
+use super::streams::StreamEntryId;
 use std::io::{self, Write};
 
 /// Largest number of entries of a node, and size at which it is full, bytes: defaults of a Redis server.
@@ -24,14 +24,14 @@ pub fn stream_kind(version: Version) -> u8 {
 /// Some consecutive entries, ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    first: StreamId,
+    first: StreamEntryId,
     pack: Vec<u8>,
 }
 
 /// A node that is being filled.
 #[derive(Debug)]
 struct Open {
-    first: StreamId,
+    first: StreamEntryId,
     /// Fields of the first entry, which others with these fields need not repeat.
     fields: Vec<Vec<u8>>,
     entries: u64,
@@ -48,7 +48,7 @@ pub struct Nodes {
 
 impl Nodes {
     /// Adds an entry; returns the node before it if that is full.
-    pub fn add<T: AsRef<[u8]>>(&mut self, id: StreamId, fields: &[(T, T)]) -> Option<Node> {
+    pub fn add<T: AsRef<[u8]>>(&mut self, id: StreamEntryId, fields: &[(T, T)]) -> Option<Node> {
         let is_full = self.open.as_ref().is_some_and(|open| open.entries >= ENTRIES || open.parts.len() >= BYTES);
         let full = if is_full { self.end() } else { None };
         self.open.get_or_insert_with(|| Open::new(id, fields)).add(id, fields);
@@ -62,12 +62,12 @@ impl Nodes {
 }
 
 impl Open {
-    fn new<T: AsRef<[u8]>>(first: StreamId, fields: &[(T, T)]) -> Self {
+    fn new<T: AsRef<[u8]>>(first: StreamEntryId, fields: &[(T, T)]) -> Self {
         let fields = fields.iter().map(|(name, _)| name.as_ref().to_vec()).collect();
         Open { first, fields, entries: 0, parts: Vec::new(), count: 0 }
     }
 
-    fn add<T: AsRef<[u8]>>(&mut self, id: StreamId, fields: &[(T, T)]) {
+    fn add<T: AsRef<[u8]>>(&mut self, id: StreamEntryId, fields: &[(T, T)]) {
         let names = fields.iter().map(|(name, _)| name.as_ref());
         let is_same = names.eq(self.fields.iter().map(Vec::as_slice));
         let before = self.count;
@@ -169,11 +169,11 @@ pub struct StreamState {
     /// Number of entries.
     pub length: u64,
     /// Id of the first entry; 0-0 without any.
-    pub first: StreamId,
+    pub first: StreamEntryId,
     /// Largest id ever given.
-    pub last: StreamId,
+    pub last: StreamEntryId,
     /// Largest id removed; 0-0 without any.
-    pub max_deleted: StreamId,
+    pub max_deleted: StreamEntryId,
     /// Number of entries ever added.
     pub added: u64,
 }
@@ -181,12 +181,12 @@ pub struct StreamState {
 /// Parts of a stream, in the order of writing: `length` nodes, the state, `length` groups, each with `length` pending entries and `length`
 /// consumers, each of these with `length` entries that it owns.
 impl<W: Write> Output<W> {
-    fn id(&mut self, id: StreamId) -> io::Result<()> {
+    fn id(&mut self, id: StreamEntryId) -> io::Result<()> {
         self.length(id.ms)?;
         self.length(id.seq)
     }
 
-    fn raw_id(&mut self, id: StreamId) -> io::Result<()> {
+    fn raw_id(&mut self, id: StreamEntryId) -> io::Result<()> {
         self.bytes(&id.ms.to_be_bytes())?;
         self.bytes(&id.seq.to_be_bytes())
     }
@@ -212,7 +212,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes a group: its name, the last id delivered to it, and the number of entries delivered to it, if known.
-    pub fn stream_group(&mut self, version: Version, name: &[u8], last: StreamId, read: Option<u64>) -> io::Result<()> {
+    pub fn stream_group(&mut self, version: Version, name: &[u8], last: StreamEntryId, read: Option<u64>) -> io::Result<()> {
         self.string(name)?;
         self.id(last)?;
         // An unknown number is -1.
@@ -220,7 +220,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes a pending entry of a group: when it was delivered last (unix milliseconds), and how often.
-    pub fn stream_pending(&mut self, id: StreamId, delivered: u64, deliveries: u64) -> io::Result<()> {
+    pub fn stream_pending(&mut self, id: StreamEntryId, delivered: u64, deliveries: u64) -> io::Result<()> {
         self.raw_id(id)?;
         self.bytes(&delivered.to_le_bytes())?;
         self.length(deliveries)
@@ -234,7 +234,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes a pending entry that a consumer owns.
-    pub fn stream_owned(&mut self, id: StreamId) -> io::Result<()> {
+    pub fn stream_owned(&mut self, id: StreamEntryId) -> io::Result<()> {
         self.raw_id(id)
     }
 }

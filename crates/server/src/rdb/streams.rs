@@ -13,14 +13,14 @@ use std::io::Read;
 
 /// Id of an entry: milliseconds, and a number among the entries of that millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct StreamId {
+pub struct StreamEntryId {
     /// Unix milliseconds, as a rule.
     pub ms: u64,
     /// Number among the ids of that millisecond.
     pub seq: u64,
 }
 
-impl Display for StreamId {
+impl Display for StreamEntryId {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.ms, self.seq)
     }
@@ -35,7 +35,7 @@ pub enum StreamElement<'a> {
     /// An entry; ids ascend from above 0-0.
     Entry {
         /// Id of the entry.
-        id: StreamId,
+        id: StreamEntryId,
         /// Fields and values of the entry.
         fields: &'a [StreamField<'a>],
     },
@@ -47,9 +47,9 @@ pub enum StreamElement<'a> {
         /// Number of entries, always the number that came before.
         length: u64,
         /// Largest id ever given, at least the id of the last entry and the largest removed id.
-        last: StreamId,
+        last: StreamEntryId,
         /// Largest id removed; 0-0 if unknown.
-        max_deleted: StreamId,
+        max_deleted: StreamEntryId,
         /// Number of entries ever added, at least the present number; `None` in files of Redis 6 and older, which do not store it.
         added: Option<u64>,
     },
@@ -58,14 +58,14 @@ pub enum StreamElement<'a> {
         /// Name of the group.
         name: &'a [u8],
         /// Last id delivered to the group.
-        last: StreamId,
+        last: StreamEntryId,
         /// Number of entries delivered to the group; `None` if unknown.
         read: Option<u64>,
     },
     /// An entry that was delivered to the last group and is not acknowledged; ids ascend.
     Pending {
         /// Id of the entry.
-        id: StreamId,
+        id: StreamEntryId,
         /// When the entry was last delivered, unix milliseconds.
         delivered: u64,
         /// Number of deliveries of the entry.
@@ -83,7 +83,7 @@ pub enum StreamElement<'a> {
     /// A pending entry that the last consumer owns; ids ascend, and the consumers of a group own as many as it has.
     Owned {
         /// Id of the entry.
-        id: StreamId,
+        id: StreamEntryId,
     },
 }
 
@@ -99,7 +99,7 @@ const SAME_FIELDS: i64 = 2;
 /// Reads a stream of one of the four versions.
 pub(super) fn read_stream<R: Read, E: From<Error>>(input: &mut Input<R>, version: u8, visit: &mut Visit<E>) -> std::result::Result<(), E> {
     let mut text = Vec::new();
-    let (mut entries, mut last_seen) = (0u64, StreamId::default());
+    let (mut entries, mut last_seen) = (0u64, StreamEntryId::default());
     let nodes = input.length()?;
     for _ in 0..nodes {
         input.string(&mut text)?;
@@ -136,12 +136,12 @@ fn state<R: Read, E: From<Error>>(
     input: &mut Input<R>,
     version: u8,
     (said, length): (u64, u64),
-    newest: StreamId,
+    newest: StreamEntryId,
     visit: &mut Visit<E>,
 ) -> std::result::Result<(), E> {
     correct("the number of entries", said, length, visit)?;
     let said_last = id(input)?;
-    let (mut max_deleted, mut added) = (StreamId::default(), None);
+    let (mut max_deleted, mut added) = (StreamEntryId::default(), None);
     if version != kind::STREAM {
         // The first id is known from the entries.
         id(input)?;
@@ -193,8 +193,8 @@ fn group<R: Read, E: From<Error>>(
     if owned == waiting { Ok(()) } else { Err(input.damaged("pending entries of a group that are not those of its consumers").into()) }
 }
 
-fn id<R: Read>(input: &mut Input<R>) -> Result<StreamId> {
-    Ok(StreamId { ms: input.length()?, seq: input.length()? })
+fn id<R: Read>(input: &mut Input<R>) -> Result<StreamEntryId> {
+    Ok(StreamEntryId { ms: input.length()?, seq: input.length()? })
 }
 
 /// Reads milliseconds, little-endian; `None` if they are negative.
@@ -203,7 +203,7 @@ fn time<R: Read>(input: &mut Input<R>) -> Result<Option<u64>> {
 }
 
 /// Reads an id that must be larger than the one before it.
-fn pending_id<R: Read>(input: &mut Input<R>, before: &mut Option<StreamId>) -> Result<StreamId> {
+fn pending_id<R: Read>(input: &mut Input<R>, before: &mut Option<StreamEntryId>) -> Result<StreamEntryId> {
     const WHAT: &str = "the id of a pending entry";
     let bytes: [u8; 16] = input.array(WHAT)?;
     let id = raw_id(&bytes).ok_or_else(|| input.damaged(WHAT))?;
@@ -213,9 +213,9 @@ fn pending_id<R: Read>(input: &mut Input<R>, before: &mut Option<StreamId>) -> R
     Ok(id)
 }
 
-fn raw_id(bytes: &[u8]) -> Option<StreamId> {
+fn raw_id(bytes: &[u8]) -> Option<StreamEntryId> {
     let (ms, seq) = bytes.split_first_chunk::<8>()?;
-    Some(StreamId { ms: u64::from_be_bytes(*ms), seq: u64::from_be_bytes(seq.try_into().ok()?) })
+    Some(StreamEntryId { ms: u64::from_be_bytes(*ms), seq: u64::from_be_bytes(seq.try_into().ok()?) })
 }
 
 /// Why a node was not read to its end.
@@ -231,13 +231,13 @@ impl<E> From<Damage> for Stopped<E> {
 }
 
 /// Callback for each entry of a node.
-type VisitEntry<'v, E> = dyn FnMut(StreamId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
+type VisitEntry<'v, E> = dyn FnMut(StreamEntryId, &[StreamField<'_>]) -> std::result::Result<(), Stopped<E>> + 'v;
 
 /// Shows all entries of a node.
 ///
 /// A node is a listpack: `entries | deleted ones | fields | field .. | 0`, then per entry `flags | ms and seq less those of the node |
 /// [fields, field and value .. ] or [value ..] | how many of these`.
-fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::result::Result<(), Stopped<E>> {
+fn node<E>(bytes: &[u8], base: StreamEntryId, visit: &mut VisitEntry<E>) -> std::result::Result<(), Stopped<E>> {
     let mut pack = Listpack::new(bytes)?;
     let (alive, _deleted) = (count(&mut pack)?, count(&mut pack)?);
     let mut names = Vec::new();
@@ -251,7 +251,7 @@ fn node<E>(bytes: &[u8], base: StreamId, visit: &mut VisitEntry<E>) -> std::resu
     let mut found = 0u64;
     while let Some(flags) = pack.next()? {
         let flags = flags.integer().ok_or(NODE)?;
-        let id = StreamId { ms: base.ms.wrapping_add(delta(&mut pack)?), seq: base.seq.wrapping_add(delta(&mut pack)?) };
+        let id = StreamEntryId { ms: base.ms.wrapping_add(delta(&mut pack)?), seq: base.seq.wrapping_add(delta(&mut pack)?) };
         fields.clear();
         let mut parts = 3;
         if flags & SAME_FIELDS != 0 {

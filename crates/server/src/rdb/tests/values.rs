@@ -193,8 +193,8 @@ fn streams_of_all_versions() {
         let is_old = version == kind::STREAM;
         let state = StreamElement::State {
             length: 2,
-            last: StreamId { ms: 1005, seq: 0 },
-            max_deleted: if is_old { StreamId::default() } else { StreamId { ms: 6, seq: 1 } },
+            last: StreamEntryId { ms: 1005, seq: 0 },
+            max_deleted: if is_old { StreamEntryId::default() } else { StreamEntryId { ms: 6, seq: 1 } },
             added: (!is_old).then_some(3),
         };
         let read_by_group = if is_old { "None" } else { "Some(1)" };
@@ -203,9 +203,9 @@ fn streams_of_all_versions() {
             "entry 1005-0 h=x".to_owned(),
             format!("{state:?}"),
             format!("group group 5-1 {read_by_group}"),
-            format!("{:?}", StreamElement::Pending { id: StreamId { ms: 5, seq: 1 }, delivered: 7, deliveries: 3 }),
+            format!("{:?}", StreamElement::Pending { id: StreamEntryId { ms: 5, seq: 1 }, delivered: 7, deliveries: 3 }),
             "consumer consumer 8 None".to_owned(),
-            format!("{:?}", StreamElement::Owned { id: StreamId { ms: 5, seq: 1 } }),
+            format!("{:?}", StreamElement::Owned { id: StreamEntryId { ms: 5, seq: 1 } }),
         ];
         assert_eq!(read(version, &stream(version)).unwrap(), expected, "version {version}");
     }
@@ -214,7 +214,7 @@ fn streams_of_all_versions() {
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Entries whose fields change now and then, and some that fill a node alone.
-fn entries() -> Vec<(StreamId, Fields)> {
+fn entries() -> Vec<(StreamEntryId, Fields)> {
     let pair = |field: &str, value: String| (field.as_bytes().to_vec(), value.into_bytes());
     let mut all = Vec::new();
     for n in 0..700u64 {
@@ -225,7 +225,7 @@ fn entries() -> Vec<(StreamId, Fields)> {
             60 => fields.push(pair("long", "z".repeat(20_000))),
             _ => {}
         }
-        all.push((StreamId { ms: 5 + n / 3 * 1_000_000, seq: if n % 3 == 0 { n } else { 1 << 40 | n } }, fields));
+        all.push((StreamEntryId { ms: 5 + n / 3 * 1_000_000, seq: if n % 3 == 0 { n } else { 1 << 40 | n } }, fields));
     }
     all
 }
@@ -242,7 +242,7 @@ fn streams_that_are_written_read_back() {
         };
         let nodes = divide();
         assert!(nodes == divide() && nodes.len() > 7, "{} nodes", nodes.len());
-        let id = |ms| StreamId { ms, seq: 1 };
+        let id = |ms| StreamEntryId { ms, seq: 1 };
         let mut out = Output::new(Vec::new());
         out.length(nodes.len() as u64).unwrap();
         nodes.iter().for_each(|node| out.stream_node(node).unwrap());
@@ -270,7 +270,7 @@ fn streams_that_are_written_read_back() {
             })
             .collect();
         let is_old = version == Version::Nine;
-        let (max_deleted, added) = if is_old { (StreamId::default(), None) } else { (id(2), Some(800)) };
+        let (max_deleted, added) = if is_old { (StreamEntryId::default(), None) } else { (id(2), Some(800)) };
         expected.push(format!("{:?}", StreamElement::State { length: 700, last: id(u64::MAX), max_deleted, added }));
         for (name, read) in [("one", Some(9)), ("two", None)] {
             let read = read.filter(|_| !is_old);
@@ -285,13 +285,13 @@ fn streams_that_are_written_read_back() {
 
 /// A stream with an entry for each id, and a group; `state` is its length and last id, `owned` what each consumer has of what is pending.
 fn small_stream(ids: &[u64], state: (u64, u64), pending: &[u64], owned: &[&[u64]]) -> Result<Vec<String>> {
-    let id = |ms: u64| StreamId { ms, seq: 0 };
+    let id = |ms: u64| StreamEntryId { ms, seq: 0 };
     let state = StreamState { length: state.0, last: id(state.1), ..StreamState::default() };
     read(kind::STREAM, &small_stream_of(Version::Nine, ids, &state, pending, owned))
 }
 
 fn small_stream_of(version: Version, ids: &[u64], state: &StreamState, pending: &[u64], owned: &[&[u64]]) -> Vec<u8> {
-    let id = |ms: u64| StreamId { ms, seq: 0 };
+    let id = |ms: u64| StreamEntryId { ms, seq: 0 };
     let mut nodes = Nodes::default();
     ids.iter().for_each(|ms| assert!(nodes.add(id(*ms), &[("f", "v")]).is_none()));
     let node = nodes.end();
@@ -317,7 +317,7 @@ fn small_stream_of(version: Version, ids: &[u64], state: &StreamState, pending: 
 /// The properties of a stream are corrected by its entries, and each correction is told.
 #[test]
 fn streams_that_contradict_their_entries_are_corrected() {
-    let id = |ms: u64| StreamId { ms, seq: 0 };
+    let id = |ms: u64| StreamEntryId { ms, seq: 0 };
     let told = |of: u8, bytes: &[u8]| read(of, bytes).unwrap().into_iter().filter(|part| !part.starts_with("entry")).collect::<Vec<_>>();
     let right = StreamState { length: 2, last: id(5), first: id(1), max_deleted: id(3), added: 3 };
     let read_as = |state: &StreamState| {
