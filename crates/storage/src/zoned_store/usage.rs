@@ -1,4 +1,4 @@
-//! What the zones of a volume hold now: the shares of the drive, and the figures that go with them.
+//! Contents of the zones of a volume now: the shares of the drive, and the figures that go with them.
 
 use super::figures::{Figures, Shares};
 use super::slot::Condition;
