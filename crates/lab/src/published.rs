@@ -67,10 +67,13 @@ pub struct Sentence {
     pub undecided: String,
     /// Second half. `{NAME}` stands for one of `values`, and `{ratios}` for the range of the verdict's ratios.
     pub fact: String,
-    /// Second half where a value is not measured, with no name but `ratios`. Without it the sentence is left out.
+    /// Second half where a value of `fact` is not measured. Without it the sentence is left out.
     #[serde(default)]
     pub otherwise: String,
-    /// Values in the fact, by name.
+    /// Second half where a value of `otherwise` is not measured either.
+    #[serde(default)]
+    pub last: String,
+    /// Values in the second halves, by name.
     #[serde(default)]
     pub values: BTreeMap<String, Ours>,
 }
@@ -297,6 +300,7 @@ mod tests {
                 "experiment 1, size",
                 "experiment 1, write amplification",
                 "experiment 1, bytes read",
+                "experiment 1, tables on the last level",
                 "table 1, ages",
                 "table 2, tables on the last level",
                 "experiment 2, size",
@@ -380,11 +384,13 @@ mod tests {
                 let is_made = |plan: &Study| plan.hypotheses.iter().any(|h| h.claim == sentence.claim && h.is_for(&sentence.engine));
                 assert!(plans.iter().any(is_made), "{name}: no plan claims {:?}", sentence.claim);
                 sentence.values.values().for_each(|ours| check(&plans, |_| ours.clone(), &sentence.claim));
-                for part in sentence.fact.split('{').skip(1) {
+                let halves = [&sentence.fact, &sentence.otherwise, &sentence.last];
+                for part in halves.iter().flat_map(|half| half.split('{').skip(1)) {
                     let word = part.split_once('}').unwrap().0;
                     assert!(word == "ratios" || sentence.values.contains_key(word), "{name}: {{{word}}} is no value");
                 }
-                assert_eq!(sentence.otherwise.replace("{ratios}", "").find('{'), None, "{name}: {:?} has values", sentence.otherwise);
+                let is_used = |value: &String| halves.iter().any(|half| half.contains(&format!("{{{value}}}")));
+                assert!(sentence.values.keys().all(is_used), "{name}, {:?}: a value that no half shows", sentence.claim);
             }
         }
     }

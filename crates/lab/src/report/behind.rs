@@ -24,8 +24,6 @@ const LEAST: f64 = 1.02;
 const LEAST_REPEATS: usize = 3;
 /// Differences of one figure from which on they are folded into one line.
 const MANY: usize = 3;
-/// Most of them that a page shows; the export has all figures.
-const SHOWN: usize = 5;
 
 /// Figures of servers, beyond [`COLUMNS`]; each with whether more is better.
 const OF_SERVERS: &[(Measure<OfPart>, bool)] = &[
@@ -169,13 +167,15 @@ impl Group {
 
     /// One line for many differences.
     fn in_short(&self) -> String {
-        let worse = if self.found.first().is_some_and(|difference| difference.more) { "less than" } else { "more than" };
+        let is_less = self.found.first().is_some_and(|difference| difference.more);
+        let worse = if is_less { "less than" } else { "more than" };
         let factors = || self.found.iter().map(|difference| difference.factor).filter(|factor| factor.is_finite());
         let by = factors().reduce(f64::min).zip(factors().reduce(f64::max));
         let by = by.map_or(String::new(), |(least, most)| format!(", by factors of {} to {}", number(least), number(most)));
         let none = match self.found.len() - factors().count() {
             0 => String::new(),
-            count => format!(", {count} of them where there is nothing otherwise"),
+            count if is_less => format!(", 0 in {count} of them"),
+            count => format!(", against 0 in {count} of them"),
         };
         let Group { measure, other, compared, found } = self;
         format!("{measure}: {worse} {} in {} of {compared} cells{none}{by}", engine(other), found.len())
@@ -226,9 +226,7 @@ fn lines(groups: &[Group]) -> String {
         if group.found.len() < MANY {
             return group.found.iter().map(|difference| format!("<li>{}</li>\n", escape(&difference.to_string()))).collect();
         }
-        let items: String = group.found.iter().take(SHOWN).map(|difference| item(group, difference)).collect();
-        let more = group.found.len().saturating_sub(SHOWN);
-        let items = if more == 0 { items } else { format!("{items}<li>and {more} more, less far behind</li>\n") };
+        let items: String = group.found.iter().map(|difference| item(group, difference)).collect();
         format!("<li><details><summary>{}</summary>\n<ul>\n{items}</ul></details></li>\n", escape(&group.in_short()))
     };
     groups.iter().map(line).collect()

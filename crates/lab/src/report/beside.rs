@@ -56,6 +56,16 @@ impl<'a> Measured<'a> {
         self.plan.engines.iter().any(|engine| !self.runs(ours, engine).is_empty())
     }
 
+    /// Why the runs of a value on an engine ended before they were through; `None` if some run did not.
+    pub fn ended(&self, ours: &Ours, engine: &str) -> Option<&'static str> {
+        let runs = self.runs(ours, engine);
+        let all = |is_ended: fn(&RunRecord) -> bool| !runs.is_empty() && runs.iter().all(|run| is_ended(run));
+        if all(|run| run.out_of_room) {
+            return Some("stopped, no space was left");
+        }
+        all(|run| run.killed.is_some()).then_some("killed, no memory was left")
+    }
+
     /// The run with the median of a value on an engine, the lower one of two.
     pub fn median_run(&self, ours: &Ours, engine: &str) -> Option<&'a RunRecord> {
         let phases = self.cell(&ours.cells, engine)?.measures.get(&ours.measure)?;

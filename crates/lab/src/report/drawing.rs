@@ -32,8 +32,8 @@ pub struct Group {
     pub label: String,
     /// Values, in the order of sources.
     pub marks: Vec<Mark>,
-    /// Reason why there is no value of ours, such as `not run`.
-    pub missing: Option<&'static str>,
+    /// Reason why there is no value of ours, or none of an engine, such as `not run`; empty if there is nothing to say.
+    pub missing: String,
 }
 
 /// Axis of values, shared by the panels of a figure.
@@ -101,7 +101,7 @@ pub fn bars(groups: &[Group], axis: &Axis, label: &str) -> String {
     }
     let mut y = 0;
     for Group { label, marks, missing } in groups {
-        let missing = missing.map_or(String::new(), |why| format!(": {why}"));
+        let missing = if missing.is_empty() { String::new() } else { format!(": {}", escape(missing)) };
         let _ = write!(svg, "<text x=\"0\" y=\"{}\">{}{missing}</text>", y + LABEL - 4, escape(label));
         y += LABEL;
         for Mark { class, value, interval, text } in marks {

@@ -4,7 +4,6 @@ use super::behind::{Difference, differences};
 use super::cells::{Workload, workloads};
 use super::load::Folder;
 use super::measures::{Measure, OfPart, PEAK_MEMORY, Part, SPACE_AMPLIFICATION};
-use super::tables::framed;
 use super::text::{engine, escape, number, range};
 use crate::run::RunRecord;
 use crate::statistics::median;
@@ -90,7 +89,7 @@ impl<'a> Engines<'a> {
 
     /// The table as Markdown, with an introduction.
     pub fn markdown(&self) -> String {
-        let text = format!("{}\n\n{}{}", self.introduction(), head(), self.markdown_rows());
+        let text = format!("{}\n\n{}{}", self.introduction(str::to_string), head(), self.markdown_rows());
         let list = |title: &str, lines: &[String]| match lines {
             [] => String::new(),
             lines => format!("\n{title}\n\n{}", lines.iter().map(|line| format!("* {line}\n")).collect::<String>()),
@@ -111,15 +110,23 @@ impl<'a> Engines<'a> {
     pub fn html(&self) -> String {
         let head: String = COLUMNS.iter().map(|(m, _)| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name))).collect();
         let row = |row: &Row| {
-            let cells: String = (0..COLUMNS.len()).map(|c| format!("<td>{}</td>", escape(&row.medians(c)))).collect();
+            let cell = |(place, (measure, _)): (usize, &(Measure<OfPart>, bool))| {
+                format!("<td data-head=\"{}\">{}</td>", escape(measure.name), escape(&row.medians(place)))
+            };
+            let cells: String = COLUMNS.iter().enumerate().map(cell).collect();
             format!("<tr><th>{}</th>{cells}</tr>\n", escape(&row.workload))
         };
         let rows: String = self.rows.iter().map(row).collect();
-        let table = framed(&format!("<th>workload</th>{head}"), &rows);
-        format!("<section><h2>Side by side</h2>\n<p>{}</p>\n{table}</section>\n", escape(&self.introduction()))
+        let introduction = self.introduction(|name| engine(name).to_string());
+        format!(
+            "<section><h2>Side by side</h2>\n<p>{}</p>\n<table class=\"stack\"><thead><tr><th>workload</th>{head}</tr></thead>\
+             <tbody>\n{rows}</tbody></table></section>\n",
+            escape(&introduction)
+        )
     }
 
-    fn introduction(&self) -> String {
+    /// `name`: an engine's name in the document.
+    fn introduction(&self, name: impl Fn(&str) -> String) -> String {
         let all = |of: fn(&RunRecord) -> &str| self.records.iter().map(|record| of(record)).collect::<BTreeSet<_>>();
         let repeats = self.rows.iter().flat_map(|row| row.figures.iter().flatten().map(Vec::len));
         let (least, most) = repeats.filter(|n| *n > 0).fold((usize::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
@@ -127,7 +134,7 @@ impl<'a> Engines<'a> {
         format!(
             "{} ({}). Medians of {repeats} repeats. Write amplification is what the process handed to write calls per byte of the user \
              (of SinterDB its own account, if that is more), with what compactions owed; space is the store's per live byte of the user.",
-            self.names.join(" / "),
+            self.names.iter().map(|engine| name(engine)).collect::<Vec<_>>().join(" / "),
             all(|record| &record.engine_version).into_iter().collect::<Vec<_>>().join(", ")
         )
     }
@@ -141,19 +148,36 @@ impl<'a> Engines<'a> {
 
     /// Sentences that set the first engine against each other one, by the medians of all workloads.
     pub fn sentences(&self) -> Vec<String> {
-        let against = |(other, name): (usize, &String)| {
-            let about = COLUMNS.iter().filter_map(|(measure, more)| {
-                let both = |row: &Row| Some((row.median(measure.name, 0)?.0, row.median(measure.name, other)?.0));
-                let ratios: Vec<f64> = self.rows.iter().filter_map(both).filter(|(_, y)| *y > 0.0).map(|(x, y)| x / y).collect();
-                let better = ratios.iter().filter(|ratio| if *more { **ratio > 1.0 } else { **ratio < 1.0 }).count();
-                let range = range(ratios.iter().copied())?;
-                Some(format!("{} {range} times (better in {better} of {})", measure.name, ratios.len()))
-            });
-            let about: Vec<String> = about.collect();
-            let first = self.names.first().map_or("", |name| self::engine(name));
-            (!about.is_empty()).then(|| format!("{first} against {}, by workload: {}.", self::engine(name), about.join(", ")))
+        let first = self.names.first().map_or("", |name| self::engine(name));
+        let others = self.names.iter().enumerate().skip(1);
+        let against = |(place, name): (usize, &String)| {
+            let other = self::engine(name);
+            let [rate, latency, written, space, memory] = COLUMNS else { return Vec::new() };
+            let of = |column: &(Measure<OfPart>, bool)| self.ratios(column, place);
+            let bytes = [
+                of(written).map(|(ratios, better)| format!("it writes {ratios} times as many bytes{better}")),
+                of(space).map(|(ratios, better)| format!("it takes {ratios} times as much space{better}")),
+                of(memory).map(|(ratios, better)| format!("its memory peaks at {ratios} times as much{better}")),
+            ];
+            let bytes = bytes.into_iter().flatten().collect::<Vec<_>>().join(", ");
+            let sentences = [
+                of(rate).map(|(ratios, better)| format!("{first} does {ratios} times as many operations per second as {other}{better}.")),
+                of(latency).map(|(ratios, better)| format!("Its 99th percentile of latency is {ratios} times that of {other}{better}.")),
+                (!bytes.is_empty()).then(|| format!("Against {other}, {bytes}.")),
+            ];
+            sentences.into_iter().flatten().collect()
         };
-        self.names.iter().enumerate().skip(1).filter_map(against).collect()
+        others.flat_map(against).collect()
+    }
+
+    /// Ratios of the first engine's medians to another one's over all workloads, and of several the number in which it is better.
+    fn ratios(&self, (measure, more): &(Measure<OfPart>, bool), other: usize) -> Option<(String, String)> {
+        let both = |row: &Row| Some((row.median(measure.name, 0)?.0, row.median(measure.name, other)?.0));
+        let ratios: Vec<f64> = self.rows.iter().filter_map(both).filter(|(_, y)| *y > 0.0).map(|(x, y)| x / y).collect();
+        let better = ratios.iter().filter(|ratio| if *more { **ratio > 1.0 } else { **ratio < 1.0 }).count();
+        let range = range(ratios.iter().copied())?;
+        let better = if ratios.len() < 2 { String::new() } else { format!(" (better in {better} of {} workloads)", ratios.len()) };
+        Some((range, better))
     }
 
     /// Figures in which SinterDB is behind, a line each.
@@ -298,7 +322,15 @@ pub mod tests {
         assert!(text.contains("* rocksdb: `speed | <b>: there is one`\n"), "{text}");
         assert!(!text.contains("behind"), "{text}");
         let html = engines.html();
-        assert!(html.contains("<td>2,000 / 990 / -</td>"), "{html}");
+        assert!(
+            html.contains("<td data-head=\"operations/s\">2,000 / 990 / -</td>"),
+            "on a narrow screen each figure has its head: {html}"
+        );
+        assert!(html.contains("<p>SinterDB / RocksDB / fjall (") && !html.contains("class=\"scroll\""), "{html}");
+        let said = engines.sentences();
+        assert_eq!(said.len(), 2, "no latency was measured: {said:?}");
+        assert_eq!(said[0], "SinterDB does 2.02 times as many operations per second as RocksDB (better in 13 of 13 workloads).");
+        assert!(said[1].ends_with("its memory peaks at 1.00 times as much (better in 0 of 13 workloads)."), "{said:?}");
     }
 
     #[test]

@@ -42,22 +42,24 @@ pub fn page(folders: &[Folder], csv: &str) -> String {
     body += "<section class=\"details\"><h2>Details</h2>\n";
     for folder in folders {
         let of = if folders.len() > 1 { format!(": {}", folder.name) } else { String::new() };
-        body += &folded("", &format!("What was asked{of}"), &asked::asked(folder));
-        body += &folded("", &format!("All cells of servers{of}"), &Servers::of(folder).map(|servers| servers.html()).unwrap_or_default());
+        body += &folded(PART, "", &format!("What was asked{of}"), &asked::asked(folder));
+        let servers = Servers::of(folder).map(|servers| servers.html()).unwrap_or_default();
+        body += &folded(PART, "", &format!("All cells of servers{of}"), &servers);
     }
-    body += &folded("", "What was run", &ran::ran(folders, csv));
+    body += &folded(PART, "", "What was run", &ran::ran(folders, csv));
     if workloads.is_empty() {
         return whole(&title(folders), &(body + "<p>No run has finished yet.</p></section>\n"));
     }
-    body += "<p>Tables below have the median of the repeats and, small beside it, the 95 % interval of their mean. Write amplification \
-             stands beside space amplification: either alone can be had for nothing.</p>\n";
     let drawn = wanted(folders, |plan| &plan.drawn);
     let swept = wanted(folders, |plan| &plan.swept);
     let mut sections = sweeps(&workloads, &swept, &mut figures);
     for (place, workload) in workloads.iter().enumerate() {
         sections += &section(place, workload, &drawn, &mut figures);
     }
-    whole(&title(folders), &(body + &bulk::bulk(&sections, &figures) + "</section>\n"))
+    let introduction = "<p>Tables have the median of the repeats and, small beside it, the 95 % interval of their mean. Write \
+                        amplification stands beside space amplification: either alone can be had for nothing.</p>\n";
+    let all = folded(PARTS, "", "Charts and tables of every workload", &(introduction.to_string() + bulk::PLACE));
+    whole(&title(folders), &(body + &all + &bulk::bulk(&sections, &figures) + "</section>\n"))
 }
 
 /// The head of a folder's study: what was found, the figures of the original, and verdicts.
@@ -75,13 +77,17 @@ fn head(folder: &Folder, several: bool) -> String {
     html + &verdicts::verdicts(folder, &of, published.as_ref()) + &behind(folder)
 }
 
-/// A part of the details that opens by a click and closes the others; nothing where it is empty.
-fn folded(id: &str, heading: &str, html: &str) -> String {
+/// Class of parts of the details, and of the part that has one for each workload.
+const PART: &str = "part";
+const PARTS: &str = "parts";
+
+/// A part of the details that opens by a click and closes the others of its class; nothing where it is empty.
+fn folded(class: &str, id: &str, heading: &str, html: &str) -> String {
     if html.is_empty() {
         return String::new();
     }
     let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
-    format!("<details class=\"part\" name=\"part\"{id}><summary>{}</summary>\n<div>{html}</div></details>\n", escape(heading))
+    format!("<details class=\"{class}\" name=\"{class}\"{id}><summary>{}</summary>\n<div>{html}</div></details>\n", escape(heading))
 }
 
 /// Metrics that the studies list, each once.
@@ -164,7 +170,7 @@ fn section(place: usize, workload: &Workload<'_>, drawn: &[Metric], figures: &mu
     for (place, name) in workload.phases().iter().enumerate() {
         html += &phase(&format!("{id}-phase-{place}"), workload, name, figures);
     }
-    folded(&id, &workload.name, &html)
+    folded(PART, &id, &workload.name, &html)
 }
 
 fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>) -> String {
@@ -185,5 +191,5 @@ fn phase(id: &str, workload: &Workload<'_>, name: &str, figures: &mut Vec<Value>
 }
 
 fn sweeps(workloads: &[Workload<'_>], swept: &[Metric], figures: &mut Vec<Value>) -> String {
-    folded("sweeps", "Sweeps of two parameters", &row(charts::sweeps(workloads, swept), figures))
+    folded(PART, "sweeps", "Sweeps of two parameters", &row(charts::sweeps(workloads, swept), figures))
 }

@@ -40,8 +40,21 @@ pub fn short(x: f64) -> String {
 /// The smallest and the largest of some numbers, as text; `None` without numbers.
 pub fn range(values: impl Iterator<Item = f64> + Clone) -> Option<String> {
     let (least, most) = (values.clone().reduce(f64::min)?, values.reduce(f64::max)?);
-    let (least, most) = (short(least), short(most));
+    let (least, most) = (number(least), number(most));
     Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
+/// Formats a number like [`number`], with as many more decimals as show on which side of the bounds it lies.
+pub fn beside(x: f64, bounds: &[f64]) -> String {
+    if !x.is_finite() {
+        return number(x);
+    }
+    let is_told = |text: &String| {
+        let read = text.replace(',', "").parse::<f64>();
+        read.is_ok_and(|read| bounds.iter().all(|bound| read.partial_cmp(bound) == x.partial_cmp(bound)))
+    };
+    let longer = (3..=6).map(|places| format!("{x:.places$}"));
+    std::iter::once(number(x)).chain(longer).find(is_told).unwrap_or_else(|| number(x))
 }
 
 /// Sizes beyond which a number is written with a power of ten.
@@ -131,8 +144,17 @@ mod tests {
     fn short_numbers_end_in_a_digit() {
         let cases = [(4.0, "4"), (100.0, "100"), (1.5, "1.5"), (0.48, "0.48"), (0.0, "0"), (20_000.0, "20,000")];
         cases.iter().for_each(|(x, text)| assert_eq!(short(*x), *text));
-        assert_eq!(range([0.5, 2.0, 1.0].into_iter()).unwrap(), "0.5 to 2");
-        assert_eq!(range([0.5001, 0.5].into_iter()).unwrap(), "0.5");
+        assert_eq!(range([0.5, 2.0, 1.0].into_iter()).unwrap(), "0.500 to 2.00");
+        assert_eq!(range([0.5001, 0.5].into_iter()).unwrap(), "0.500");
+    }
+
+    /// A number beside a bound keeps the digits that tell both apart, and no more.
+    #[test]
+    fn numbers_are_told_from_bounds() {
+        let cases = [(0.94996, "0.94996"), (0.9503, "0.9503"), (0.95, "0.950"), (0.9, "0.900"), (1.25, "1.25"), (12_345.0, "12,345")];
+        cases.iter().for_each(|(x, text)| assert_eq!(beside(*x, &[0.95]), *text));
+        assert_eq!(beside(1.0004, &[1.0]), "1.0004");
+        assert_eq!(beside(f64::NAN, &[1.0]), "-");
     }
 
     #[test]

@@ -275,10 +275,7 @@ fn changes(above: &[BTreeMap<String, f64>], below: &[BTreeMap<String, f64>]) -> 
 impl Compared {
     /// The ratio with its interval, with the digits that tell it from the bound, or the number of runs where they are too few.
     pub fn figure(&self, ratio: f64, interval: Option<Interval>) -> String {
-        let bounds = match self.bound {
-            Bound::Below(x) | Bound::Above(x) => [x, x],
-            Bound::Apart(x) => [1.0 / x, x],
-        };
+        let bounds = self.bound.limits();
         let ends = interval.map(|interval| [interval.low, interval.high]);
         let digits = digits(ends.iter().flatten().chain(&bounds).chain([&ratio]));
         match interval {

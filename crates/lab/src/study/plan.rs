@@ -259,6 +259,16 @@ impl Term {
     }
 }
 
+impl Bound {
+    /// The values at which the bound lies; one of them twice where there is only one.
+    pub fn limits(&self) -> [f64; 2] {
+        match self {
+            Bound::Below(x) | Bound::Above(x) => [*x, *x],
+            Bound::Apart(x) => [1.0 / x, *x],
+        }
+    }
+}
+
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

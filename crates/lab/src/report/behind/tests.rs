@@ -103,5 +103,5 @@ fn policies_of_zones_are_compared_by_what_their_study_measures() {
     assert!(moved.to_string().ends_with(": more than C sla lzr, uniform, no limit (3 runs), 10.0 against 0"), "{moved}");
     assert!(all.iter().all(|one| one.place.contains(" sinter, ") && !one.measure.contains("per second")), "{all:#?}");
     let page = behind(&folder);
-    assert!(page.contains("where there is nothing otherwise") && page.contains("compared with</h3>"), "{page}");
+    assert!(page.contains(", against 0 in 8 of them") && page.contains("compared with</h3>"), "{page}");
 }

@@ -2,7 +2,7 @@
 //! Rewrites of the log are shaded across both, and what they take beside the data is filled. Colours are those of the page's style sheet.
 
 use crate::report::text::{color, escape, number};
-use crate::run::{RunRecord, Second};
+use crate::run::{PhaseRecord, RunRecord, Second};
 use std::fmt::Write;
 
 /// Size of the picture, its margins, and the height of a panel and of the space below it, pixels. As wide as a narrow screen nearly shows
@@ -76,16 +76,23 @@ pub fn rewrites(record: &RunRecord) -> Option<String> {
     Some(out + "</svg>\n")
 }
 
-/// Names of everything that pictures may hold beside their lines.
-pub fn rewrites_key() -> String {
+/// Names of what some pictures hold beside their lines.
+pub fn rewrites_key(pictures: &str) -> String {
+    let has = |class: &str| pictures.contains(&format!(" class=\"{class}\""));
     let names = [("rewrite", "rewrite of the log"), ("copied", "memory beside the data: copied pages and rewrite buffer")];
-    let names = names.map(|(class, name)| format!("<span><i class=\"{class}\"></i>{name}</span>")).concat();
-    format!("<p class=\"key\">{names} A broken line is where the server was killed.</p>\n")
+    let names = names.into_iter().filter(|(class, _)| has(class));
+    let names: String = names.map(|(class, name)| format!("<span><i class=\"{class}\"></i>{name}</span>")).collect();
+    let killed = if has("killed") { " A broken line is where the server was killed." } else { "" };
+    let rewrites = if has("rewrite") { "" } else { " These records do not say when a log was rewritten." };
+    format!("<p class=\"key\">{names}{killed}{rewrites}</p>\n")
 }
 
-/// At most [`POINTS`] points of all phases, one behind the other; of a killed server also those of its last phase.
+/// At most [`POINTS`] points of all phases up to the last one with operations, one behind the other; of a killed server also those of its
+/// last phase. What follows is the server at rest, which would look like one that serves nobody.
 fn points(record: &RunRecord) -> Vec<Point> {
-    let phases = record.phases.iter().chain(record.killed.as_ref().map(|killed| &killed.phase));
+    let works = |phase: &PhaseRecord| phase.operations > 0 || phase.series.iter().any(|second| second.operations > 0);
+    let busy = record.phases.iter().rposition(works).map_or(0, |last| last + 1);
+    let phases = record.phases[..busy].iter().chain(record.killed.as_ref().map(|killed| &killed.phase));
     let mut readings: Vec<(f64, f64, &Second)> = Vec::new();
     let mut begun = 0.0;
     for phase in phases {
@@ -200,7 +207,7 @@ impl Panel {
 mod tests {
     use super::*;
     use crate::report::engines::tests::{record, study};
-    use crate::run::{Killed, PhaseRecord};
+    use crate::run::Killed;
 
     fn second(at: f64, children: u64, copied: u64) -> Second {
         Second { at, operations: 1000, proportional_bytes: 300 << 20, children, copied_bytes: copied << 20, ..Second::default() }
@@ -237,6 +244,22 @@ mod tests {
         assert!((points.last().unwrap().to - 0.3).abs() < 1e-9 && points.len() == 3, "{points:?}");
         let svg = rewrites(&run).unwrap();
         assert!(svg.contains("<line class=\"killed\" x1=\"428.0\"") && !svg.contains("class=\"rewrite\""), "{svg}");
+    }
+
+    /// Operations of 0 after the last request are no stall, and are not drawn. The key names what is drawn.
+    #[test]
+    fn rest_is_not_drawn_and_the_key_names_what_is() {
+        let mut run = run(vec![second(0.1, 0, 0), second(0.2, 1, 20)]);
+        let still = Second { operations: 0, ..second(0.1, 0, 0) };
+        run.phases.push(PhaseRecord { series: vec![still], ..PhaseRecord::default() });
+        assert_eq!(points(&run).len(), 2);
+        let key = rewrites_key(&rewrites(&run).unwrap());
+        assert!(key.contains("rewrite of the log") && key.contains("copied pages") && !key.contains("killed"), "{key}");
+        for second in &mut run.phases[0].series {
+            (second.children, second.copied_bytes) = (0, 0);
+        }
+        let key = rewrites_key(&rewrites(&run).unwrap());
+        assert_eq!(key, "<p class=\"key\"> These records do not say when a log was rewritten.</p>\n");
     }
 
     #[test]

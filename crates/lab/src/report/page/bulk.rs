@@ -9,15 +9,15 @@ use std::io::{self, Write};
 /// The script that unpacks the bulk and draws the charts.
 const SCRIPT: &str = include_str!("page.js");
 
-/// Ends the page. `html`: sections with an element for every chart of `figures`.
+/// Element for the tables of all cells.
+pub const PLACE: &str = "<noscript><p>Tables of all cells and charts need JavaScript; what stands above does not, nor does the table of \
+                         all figures.</p></noscript>\n<div id=\"cells\"></div>\n";
+
+/// Ends the page, behind [`PLACE`]. `html`: sections with an element for every chart of `figures`.
 pub fn bulk(html: &str, figures: &[Value]) -> String {
     // An encoder that writes to memory does not fail.
     let data = gzip(&json!({ "html": html, "figures": figures }).to_string()).unwrap_or_default();
-    format!(
-        "<noscript><p>Tables of all cells and charts need JavaScript; what stands above does not, nor does the table of all figures.</p>\
-         </noscript>\n<div id=\"cells\"></div>\n<script type=\"text/plain\" id=\"bulk\">{}</script>\n<script>\n{SCRIPT}</script>\n",
-        base64(&data)
-    )
+    format!("<script type=\"text/plain\" id=\"bulk\">{}</script>\n<script>\n{SCRIPT}</script>\n", base64(&data))
 }
 
 /// Compresses without a time stamp, so that equal figures give equal pages.

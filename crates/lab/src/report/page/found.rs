@@ -5,7 +5,7 @@ use crate::report::beside::Measured;
 use crate::report::cells::commit;
 use crate::report::engines::Engines;
 use crate::report::load::Folder;
-use crate::report::text::{date, engine, escape, range, short};
+use crate::report::text::{beside, date, engine, escape, short};
 use crate::run::{Answer, RunRecord};
 use crate::study::judge::{Finding, LEAST_RUNS, State};
 use crate::study::plan::Scale;
@@ -18,12 +18,13 @@ const CLAIMS: usize = 5;
 pub fn origin(folder: &Folder) -> String {
     let all = |of: &dyn Fn(&RunRecord) -> String| folder.runs.iter().map(|run| of(&run.record)).collect::<BTreeSet<String>>();
     let several = |values: BTreeSet<String>| values.into_iter().collect::<Vec<_>>().join(", ");
+    let machines = all(&|record| record.machine.to_string()).into_iter().collect::<Vec<_>>().join("; and ");
     let dates = all(&|record| date(record.started_unix));
     let dates: BTreeSet<String> = dates.first().into_iter().chain(dates.last()).cloned().collect();
     let scale = folder.plan.as_ref().and_then(|plan| plan.scale);
     let parts = [
         scale.map_or(String::new(), |scale| format!("scale {}", scale.name())),
-        several(all(&|record| record.machine.to_string())),
+        machines,
         dates.into_iter().collect::<Vec<_>>().join(" to "),
         format!("commit {}", several(all(&commit))),
         several(all(&|record| format!("{} {}", engine(&record.spec.engine.name), version(record)))),
@@ -61,14 +62,8 @@ pub fn found(folder: &Folder, published: Option<&Published>) -> String {
 fn told(published: &Published, sentence: &Sentence, folder: &Folder, measured: &Measured<'_>) -> Option<String> {
     let is_about = |finding: &&Finding| finding.verdict.hypothesis == sentence.claim && finding.verdict.engine == sentence.engine;
     let finding = folder.findings.iter().find(is_about)?;
-    let mut fact = Some(sentence.fact.clone());
-    for (name, ours) in &sentence.values {
-        let value = measured.value(ours, ours.engine.as_deref().unwrap_or(&sentence.engine));
-        let (unit, _) = ours.unit();
-        let text = value.map(|value| format!("{} {unit}", short(value.mean)).trim_end().to_string());
-        fact = fact.zip(text).map(|(fact, text)| fact.replace(&format!("{{{name}}}"), &text));
-    }
-    let fact = fact.or_else(|| Some(sentence.otherwise.clone()).filter(|fact| !fact.is_empty()))?.replace("{ratios}", &ratios(finding)?);
+    let mut halves = [&sentence.fact, &sentence.otherwise, &sentence.last].into_iter().filter(|half| !half.is_empty());
+    let fact = halves.find_map(|half| filled(half, sentence, measured))?.replace("{ratios}", &in_words(finding)?);
     let half = match finding.verdict.verdict {
         Answer::Accepted => &sentence.accepted,
         Answer::Rejected => &sentence.rejected,
@@ -79,6 +74,20 @@ fn told(published: &Published, sentence: &Sentence, folder: &Folder, measured: &
     Some(format!("{half}{}: {fact}{cause}", certainty(finding)))
 }
 
+/// A half of a sentence with its values; `None` where one of them was not measured.
+fn filled(half: &str, sentence: &Sentence, measured: &Measured<'_>) -> Option<String> {
+    let mut text = half.to_string();
+    for (name, ours) in &sentence.values {
+        let place = format!("{{{name}}}");
+        if text.contains(&place) {
+            let value = measured.value(ours, ours.engine.as_deref().unwrap_or(&sentence.engine))?;
+            let (unit, _) = ours.unit();
+            text = text.replace(&place, format!("{} {unit}", short(value.mean)).trim_end());
+        }
+    }
+    Some(text)
+}
+
 /// Number of comparisons that decide a claim of several, or of runs where they are too few to decide, in brackets.
 fn certainty(finding: &Finding) -> String {
     let all = finding.comparisons.len();
@@ -87,14 +96,30 @@ fn certainty(finding: &Finding) -> String {
         (Some(1), _) => " (1 run)".into(),
         (Some(runs), _) if runs < LEAST_RUNS => format!(" ({runs} runs)"),
         (_, Answer::Rejected) if all > 1 => format!(" (not so in {} of {all} comparisons)", count(State::Refuted)),
-        (_, Answer::Undecided) if all > 1 => format!(" (certainly so in {} of {all} comparisons)", count(State::Holds)),
+        (_, Answer::Undecided) if all > 1 => match (count(State::Holds), count(State::Refuted)) {
+            (0, 0) => format!(" (in none of {all} comparisons)"),
+            (holds, 0) => format!(" (so in {holds} of {all} comparisons, the others are open)"),
+            (holds, refuted) => format!(" (so in {holds} of {all} comparisons, not so in {refuted}, the others are open)"),
+        },
         _ => String::new(),
     }
 }
 
-/// Smallest and largest ratio of a finding.
+/// Smallest and largest ratio of a finding, with the digits that tell them from their bounds.
 pub fn ratios(finding: &Finding) -> Option<String> {
-    range(finding.comparisons.iter().filter_map(|compared| Some(compared.ratio?.ratio)))
+    let ratios = || finding.comparisons.iter().filter_map(|compared| Some((compared.ratio?.ratio, compared.bound.limits())));
+    let least = ratios().min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let most = ratios().max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let (least, most) = (beside(least.0, &least.1), beside(most.0, &most.1));
+    Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
+/// The ratio of a finding with its interval, or the range of several.
+fn in_words(finding: &Finding) -> Option<String> {
+    match finding.comparisons.as_slice() {
+        [one] if one.ratio?.interval.is_some() => one.ratio.map(|ratio| one.figure(ratio.ratio, ratio.interval)),
+        _ => ratios(finding),
+    }
 }
 
 fn counts(findings: &[Finding]) -> Option<String> {
@@ -115,7 +140,7 @@ mod tests {
     use super::*;
     use crate::report::engines::tests::{folder_of, study};
     use crate::run::Verdict;
-    use crate::statistics::Ratio;
+    use crate::statistics::{Interval, Method, Ratio};
     use crate::study::judge::Compared;
     use crate::study::plan::Bound;
     use serde_json::json;
@@ -153,15 +178,27 @@ mod tests {
         };
         let states = [State::Holds, State::Refuted, State::Open];
         let rejected = said(&published, &sentence, finding(Answer::Rejected, None, &states)).unwrap();
-        assert_eq!(rejected, "There is not more (not so in 1 of 3 comparisons): 1 to 3 times as much. It is full.");
+        assert_eq!(rejected, "There is not more (not so in 1 of 3 comparisons): 1.00 to 3.00 times as much. It is full.");
         let undecided = said(&published, &sentence, finding(Answer::Undecided, Some("yes"), &states)).unwrap();
-        assert_eq!(undecided, "Whether there is more is not decided (certainly so in 1 of 3 comparisons): 1 to 3 times as much.");
+        let counted =
+            "Whether there is more is not decided (so in 1 of 3 comparisons, not so in 1, the others are open): 1.00 to 3.00 times";
+        assert_eq!(undecided, format!("{counted} as much."));
+        let open = said(&published, &sentence, finding(Answer::Undecided, Some("yes"), &states[2..].repeat(2))).unwrap();
+        assert_eq!(open, "Whether there is more is not decided (in none of 2 comparisons): 1.00 to 2.00 times as much.");
         let accepted = said(&published, &sentence, finding(Answer::Accepted, Some("yes"), &states[..1])).unwrap();
-        assert_eq!(accepted, "There is more: 1 times as much.");
+        assert_eq!(accepted, "There is more: 1.00 times as much.");
         published.causes.clear();
         let unknown = said(&published, &sentence, finding(Answer::Rejected, Some("yes"), &states[1..2])).unwrap();
-        assert_eq!(unknown, "There is not more: 1 times as much. The cause is not known.");
-        sentence["otherwise"] = json!("");
+        assert_eq!(unknown, "There is not more: 1.00 times as much. The cause is not known.");
+        let mut certain = finding(Answer::Accepted, None, &states[..1]);
+        certain.comparisons[0].ratio =
+            Some(Ratio { ratio: 1.5, interval: Some(Interval { low: 1.25, high: 1.75, confidence: 0.95, method: Method::Student }) });
+        assert_eq!(said(&published, &sentence, certain).unwrap(), "There is more: 1.50 (1.25 to 1.75) times as much.");
+        sentence["last"] = json!("{ratios} times as much at least.");
+        sentence["otherwise"] = json!("{x} as well.");
+        let last = said(&published, &sentence, finding(Answer::Accepted, None, &states[..1])).unwrap();
+        assert_eq!(last, "There is more: 1.00 times as much at least.", "the first half of which all is measured");
+        sentence["last"] = json!("");
         assert_eq!(said(&published, &sentence, finding(Answer::Accepted, None, &states)), None);
     }
 }

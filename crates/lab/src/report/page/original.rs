@@ -66,17 +66,15 @@ fn drawn(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> Result<String
     let drawn: String = panels.iter().map(|(name, html)| format!("<div><h4>{}</h4>{html}</div>\n", escape(name))).collect();
     let wide = if panels.len() >= WIDE || figure.form == Form::OverTime { " wide" } else { "" };
     let with_ours = if lack.is_none() { WITH_OURS } else { "" };
-    let scale = if figure.logarithmic { ", logarithmic" } else { "" };
-    let key = if figure.form == Form::OverTime { rewrites_key() } else { String::new() };
+    let key = if figure.form == Form::OverTime { rewrites_key(&drawn) } else { String::new() };
+    let note = if figure.note.is_empty() { String::new() } else { format!(" {}", escape(&figure.note)) };
     let lack = lack.map_or(String::new(), |why| format!(" Ours: {why}."));
     Ok(format!(
-        "<figure class=\"beside{wide}\" id=\"{}\" {with_ours}><figcaption><b>{}</b> <span>{}{scale}. In the original: {}. {}{lack}</span>\
+        "<figure class=\"beside{wide}\" id=\"{}\" {with_ours}><figcaption><b>{}</b> <span>In the original: {}.{note}{lack}</span>\
          </figcaption>\n{key}<div class=\"panels\">{drawn}</div></figure>\n",
         escape(&figure.id),
         escape(&figure.title),
-        escape(&figure.axis),
         escape(&figure.of),
-        escape(&figure.note),
     ))
 }
 
@@ -90,20 +88,31 @@ fn of_rows(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> (Vec<Panel>
             None => panels.push((&row.panel, vec![group])),
         }
     }
+    let has_ours = |group: &Group| group.marks.iter().any(|mark| mark.class != ORIGINAL);
     let all = || panels.iter().flat_map(|(_, groups)| groups);
-    let lack = if all().any(|group| group.missing.is_none()) {
+    let lack = if all().any(has_ours) {
+        panels.retain(|(_, groups)| groups.iter().any(has_ours));
         None
     } else {
-        Some(if all().any(|group| group.missing == Some(NOT_COUNTED)) { NONE_COUNTED } else { NONE_RUN })
+        let is_run = all().any(|group| group.missing != NOT_RUN);
+        // The figure says once that nothing of ours is there, and has only rows of the original.
+        for (_, groups) in &mut panels {
+            groups.retain(|group| !group.marks.is_empty());
+            groups.iter_mut().for_each(|group| group.missing.clear());
+        }
+        panels.retain(|(_, groups)| !groups.is_empty());
+        Some(if is_run { NONE_COUNTED } else { NONE_RUN })
     };
-    let is_kept = |group: &Group| if lack.is_none() { group.missing.is_none() } else { !group.marks.is_empty() };
-    panels.retain(|(_, groups)| groups.iter().any(is_kept));
     let Some(axis) = Axis::of(panels.iter().flat_map(|(_, groups)| groups), figure.logarithmic) else { return (Vec::new(), lack) };
     let draw = |(name, groups): &(&str, Vec<Group>)| {
         let label = format!("{} {name}", figure.title);
-        let svg =
-            if figure.form == Form::Lines { lines(groups, &axis, label.trim(), &figure.across) } else { bars(groups, &axis, label.trim()) };
-        ((*name).to_string(), svg)
+        let scale = if figure.logarithmic { ", logarithmic" } else { "" };
+        let title = format!("<p class=\"axis-title\">{}{scale}</p>", escape(&figure.axis));
+        let html = match figure.form {
+            Form::Lines => title + &lines(groups, &axis, label.trim(), &figure.across),
+            Form::Bars | Form::OverTime => bars(groups, &axis, label.trim()) + &title,
+        };
+        ((*name).to_string(), html)
     };
     (panels.iter().map(draw).collect(), lack)
 }
@@ -131,8 +140,23 @@ fn group(row: &Row, ours: &Ours, measured: &Measured<'_>) -> Group {
         Some(Mark { class: color(name), value: mean, interval, text: with_unit(short(mean), &said) })
     };
     let found: Vec<Mark> = measured.plan.engines.iter().filter_map(mark).collect();
-    let missing = found.is_empty().then(|| if measured.is_run(&ours) { NOT_COUNTED } else { NOT_RUN });
+    let missing = missing(&ours, measured, found.is_empty());
     Group { label: row.label.clone(), marks: original.into_iter().chain(found).collect(), missing }
+}
+
+/// Why there is no value of ours, or none of an engine whose runs ended before they were through.
+fn missing(ours: &Ours, measured: &Measured<'_>, is_empty: bool) -> String {
+    let several = measured.plan.engines.len() > 1;
+    let ended = measured.plan.engines.iter().filter_map(|name| {
+        let why = measured.ended(ours, name).filter(|_| measured.value(ours, name).is_none())?;
+        Some(if several { format!("{} {why}", engine(name)) } else { why.to_string() })
+    });
+    let ended = ended.collect::<Vec<_>>().join("; ");
+    match (is_empty && ended.is_empty(), measured.is_run(ours)) {
+        (false, _) => ended,
+        (true, true) => NOT_COUNTED.to_string(),
+        (true, false) => NOT_RUN.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -169,5 +193,33 @@ mod tests {
         assert!(!html.contains("<style"), "{html}");
         folder.runs.clear();
         assert_eq!(drawn(&folder), Err(NONE_RUN));
+    }
+
+    /// A run that found no space is a result and is named as one. A figure without ours has no rows but those of the original.
+    #[test]
+    fn rows_say_why_they_have_no_value_of_ours() {
+        let published = crate::published::published("zone-allocation").unwrap();
+        let figure = published.figures.iter().find(|figure| figure.id == "moved").unwrap();
+        let (_directory, mut folder) = folder_of(&study("zone-allocation", &["sinter"], 1), |_, _| Some(1.0));
+        let drawn = |folder: &crate::report::load::Folder| {
+            super::drawn(figure, figure.ours.as_ref().unwrap(), &Measured::of(folder).unwrap()).unwrap()
+        };
+        let html = drawn(&folder);
+        assert!(html.contains("Ours: not counted in these runs.") && !html.contains("SinterDB&#39;s policy"), "{html}");
+        let axis = "<p class=\"axis-title\">% of the bytes put, logarithmic</p>";
+        assert_eq!(html.matches(axis).count(), 1, "{html}");
+        let cells = folder.plan.as_ref().unwrap().clone();
+        let numbers = cells.runs();
+        for (planned, run) in numbers.iter().zip(&mut folder.runs) {
+            let zenfs = planned.cell.starts_with("C zenfs, uniform");
+            run.record.out_of_room = zenfs;
+            run.record.failure = zenfs.then(|| "no space".to_string());
+            for phase in &mut run.record.phases {
+                phase.zones = (!zenfs).then(crate::result::Zones::default);
+            }
+        }
+        let html = drawn(&folder);
+        assert!(html.contains("ZenFS: stopped, no space was left<") && html.contains("SinterDB&#39;s policy<"), "{html}");
+        assert!(html.contains(" data-ours>") && !html.contains("not counted"), "{html}");
     }
 }

@@ -8,7 +8,7 @@
   document.getElementById("cells").innerHTML = html;
   const wanted = location.hash && document.getElementById(location.hash.slice(1));
   if (wanted) {
-    wanted.closest("details")?.setAttribute("open", "");
+    for (let part = wanted.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
     wanted.scrollIntoView();
   }
 

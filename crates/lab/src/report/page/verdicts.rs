@@ -32,32 +32,67 @@ pub fn verdicts(folder: &Folder, heading: &str, published: Option<&Published>) -
         return if asked { head + "<p>None yet: the study has not been judged.</p></section>\n" } else { String::new() };
     }
     let names: String = engines.iter().map(|name| format!("<th>{}</th>", escape(engine(name)))).collect();
-    let rows: String = claims.iter().map(|(claim, findings)| row(claim, findings, &engines, published)).collect();
+    let has_original = folder.findings.iter().any(|finding| finding.original.is_some());
+    let original = if has_original { "<th>original</th>" } else { "" };
+    let row = |(claim, findings): &(&str, Vec<&Finding>)| {
+        let unit = unit(folder, claim);
+        row(claim, findings, &Columns { engines: &engines, published, has_original, unit })
+    };
+    let rows: String = claims.iter().map(row).collect();
     format!(
-        "{head}<p>Ratios with their 95 % intervals, or the smallest and the largest of several. A row unfolds to its comparisons and its \
-         rule.</p>\n<table class=\"verdicts\"><thead><tr><th>claim</th><th>original</th>{names}</tr></thead>\
+        "{head}<p>Ratios, or means with their units, and 95 % intervals in brackets; or the smallest and the largest of several. A row \
+         unfolds to its comparisons and its rule.</p>\n<table class=\"verdicts\"><thead><tr><th>claim</th>{original}{names}</tr></thead>\
          <tbody>\n{rows}</tbody></table></section>\n"
     )
 }
 
-fn row(claim: &str, findings: &[&Finding], engines: &[&str], published: Option<&Published>) -> String {
+/// The columns of a row.
+struct Columns<'a> {
+    engines: &'a [&'a str],
+    published: Option<&'a Published>,
+    /// Whether there is a column of what the original found.
+    has_original: bool,
+    /// Unit of the figures; empty for ratios.
+    unit: &'static str,
+}
+
+/// Unit of the figures of a claim that is on means and not on ratios.
+fn unit(folder: &Folder, claim: &str) -> &'static str {
+    let mut hypotheses = folder.plan.iter().flat_map(|plan| &plan.hypotheses);
+    let Some(hypothesis) = hypotheses.find(|hypothesis| hypothesis.claim == claim) else { return "" };
+    let is_mean = hypothesis.groups.iter().flat_map(|group| &group.any_of).all(|comparison| comparison.below.is_empty());
+    match hypothesis.metric.unit() {
+        (unit, 1.0) if is_mean => unit,
+        _ => "",
+    }
+}
+
+fn row(claim: &str, findings: &[&Finding], columns: &Columns<'_>) -> String {
+    let Columns { engines, published, has_original, unit } = *columns;
     let is_rejected = findings.iter().any(|finding| finding.verdict.verdict == Answer::Rejected);
     let is_original = findings.iter().any(|finding| finding.original.is_some());
     let cause = published.filter(|_| is_rejected).and_then(|published| published.cause(claim, is_original));
     let cause = cause.map_or(String::new(), |cause| format!("<small>{}</small>\n", escape(cause)));
-    let original = findings.iter().find_map(|finding| finding.original.as_deref()).unwrap_or_default();
+    let original = match findings.iter().find_map(|finding| finding.original.as_deref()) {
+        Some(said) => format!("<td data-head=\"original\">{}</td>", escape(said)),
+        None if has_original => "<td></td>".to_string(),
+        None => String::new(),
+    };
     let cell = |name: &&str| {
         let Some(finding) = findings.iter().find(|finding| finding.verdict.engine == **name) else { return "<td></td>".into() };
         let answer = finding.verdict.verdict.name();
-        format!("<td class=\"{answer}\" data-engine=\"{}\"><b>{answer}</b> {}</td>", escape(engine(name)), escape(&figure(finding)))
+        let unit = if finding.comparisons.iter().any(|one| one.ratio.is_some()) { unit } else { "" };
+        let figure = format!("{} {unit}", figure(finding));
+        format!(
+            "<td class=\"{answer}\" data-head=\"{}\" data-engine><b>{answer}</b> {}</td>",
+            escape(engine(name)),
+            escape(figure.trim_end())
+        )
     };
     let cells: String = engines.iter().map(cell).collect();
     let details: String = findings.iter().map(|finding| details(finding)).collect();
     let claim = escape(claim);
-    format!(
-        "<tr><td><details name=\"verdict\"><summary>{claim}</summary>\n{details}</details>{cause}</td><td>{}</td>{cells}</tr>\n",
-        escape(original)
-    )
+    format!("<tr><td><details name=\"verdict\"><summary>{claim}</summary>\n{details}</details>{cause}</td>{original}{cells}</tr>\n")
 }
 
 /// The ratio of a finding, or the range of several.
@@ -101,4 +136,40 @@ fn compared(compared: &Compared) -> String {
     let cells: String =
         [compared.bound.to_string(), figure, state.into()].iter().map(|text| format!("<td>{}</td>", escape(text))).collect();
     format!("<tr><th>{}</th>{cells}<td class=\"text\">{}</td></tr>\n", escape(&compared.name), escape(&changes.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::engines::tests::{folder_of, study};
+
+    /// Means have their unit and ratios have none. A study of our own has no column for an original.
+    #[test]
+    fn figures_have_units_and_originals_a_column() {
+        let (_directory, mut servers) = folder_of(&study("aof-rewrite", &["sinter", "redis"], 1), |_, _| Some(1.0));
+        let plan = servers.plan.clone().unwrap();
+        let claim = |word: &str| plan.hypotheses.iter().find(|hypothesis| hypothesis.claim.contains(word)).unwrap();
+        assert_eq!(unit(&servers, &claim("no PING waits for 20 ms").claim), "ms");
+        assert_eq!(unit(&servers, &claim("its clients wait less").claim), "");
+        assert_eq!(unit(&servers, "no claim"), "");
+        let finding = |original: Option<&str>| Finding {
+            verdict: crate::run::Verdict {
+                hypothesis: claim("no PING").claim.clone(),
+                engine: "sinter".into(),
+                verdict: Answer::Undecided,
+                rule: String::new(),
+                statistics: String::new(),
+            },
+            original: original.map(str::to_string),
+            comparisons: Vec::new(),
+        };
+        servers.findings = vec![finding(None)];
+        let html = verdicts(&servers, "", None);
+        assert!(html.contains("<thead><tr><th>claim</th><th>SinterDB</th></tr></thead>"), "{html}");
+        assert!(html.contains("data-head=\"SinterDB\" data-engine><b>undecided</b> not run</td>"), "{html}");
+        servers.findings = vec![finding(Some("it waits"))];
+        let html = verdicts(&servers, "", None);
+        assert!(html.contains("<th>claim</th><th>original</th><th>SinterDB</th>"), "{html}");
+        assert!(html.contains("<td data-head=\"original\">it waits</td>"), "on a narrow screen the cell has its head: {html}");
+    }
 }
