@@ -90,7 +90,7 @@ fn row(claim: &str, findings: &[&Finding], columns: &Columns<'_>) -> String {
         )
     };
     let cells: String = engines.iter().map(cell).collect();
-    let details: String = findings.iter().map(|finding| details(finding)).collect();
+    let details = details(findings);
     let claim = escape(claim);
     format!("<tr><td><details name=\"verdict\"><summary>{claim}</summary>\n{details}</details>{cause}</td>{original}{cells}</tr>\n")
 }
@@ -107,7 +107,19 @@ fn figure(finding: &Finding) -> String {
     }
 }
 
-fn details(finding: &Finding) -> String {
+/// The judgements of a claim, one for each engine. A rule that all of them share stands once, above them.
+fn details(findings: &[&Finding]) -> String {
+    let rule = |finding: &Finding| format!("<p>{}</p>\n", escape(&finding.verdict.rule));
+    match findings {
+        [first, others @ ..] if others.iter().all(|other| other.verdict.rule == first.verdict.rule) => {
+            rule(first) + &findings.iter().map(|finding| judgement(finding, "")).collect::<String>()
+        }
+        several => several.iter().map(|finding| judgement(finding, &rule(finding))).collect(),
+    }
+}
+
+/// One judgement, with its rule in HTML.
+fn judgement(finding: &Finding, rule: &str) -> String {
     let verdict = &finding.verdict;
     let name = verdict.verdict.name();
     let rows: String = finding.comparisons.iter().map(compared).collect();
@@ -117,9 +129,8 @@ fn details(finding: &Finding) -> String {
     let is_compared = |line: &&str| finding.comparisons.iter().any(|one| line.strip_prefix(&one.name).is_some_and(|l| l.starts_with(": ")));
     let statistics: Vec<String> = verdict.statistics.lines().filter(|line| !is_compared(line)).map(escape).collect();
     format!(
-        "<article class=\"verdict {name}\"><p><b>{name}</b> on {}</p>\n{table}<p>{}</p>\n<p>{}</p></article>\n",
+        "<article class=\"verdict {name}\"><p><b>{name}</b> on {}</p>\n{rule}{table}<p>{}</p></article>\n",
         escape(engine(&verdict.engine)),
-        escape(&verdict.rule),
         statistics.join("<br>")
     )
 }
@@ -171,5 +182,26 @@ mod tests {
         let html = verdicts(&servers, "", None);
         assert!(html.contains("<th>claim</th><th>original</th><th>SinterDB</th>"), "{html}");
         assert!(html.contains("<td data-head=\"original\">it waits</td>"), "on a narrow screen the cell has its head: {html}");
+    }
+
+    /// A rule of all engines stands once, and rules that differ stand with their engines.
+    #[test]
+    fn a_rule_stands_once() {
+        let finding = |engine: &str, rule: &str| Finding {
+            verdict: crate::run::Verdict {
+                hypothesis: "more".into(),
+                engine: engine.into(),
+                verdict: Answer::Accepted,
+                rule: rule.into(),
+                statistics: String::new(),
+            },
+            original: None,
+            comparisons: Vec::new(),
+        };
+        let [ours, theirs, other] = [finding("sinter", "all hold"), finding("rocksdb", "all hold"), finding("redis", "one holds")];
+        let html = details(&[&ours, &theirs]);
+        assert!(html.starts_with("<p>all hold</p>") && html.matches("all hold").count() == 1, "{html}");
+        let html = details(&[&ours, &other]);
+        assert!(html.contains("on SinterDB</p>\n<p>all hold</p>") && html.contains("on Redis</p>\n<p>one holds</p>"), "{html}");
     }
 }
