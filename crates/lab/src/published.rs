@@ -111,6 +111,9 @@ pub struct Figure {
     /// Whether the axis of values is logarithmic.
     #[serde(default)]
     pub logarithmic: bool,
+    /// Titles of panels whose names are words of cells.
+    #[serde(default)]
+    pub panels: BTreeMap<String, String>,
     /// Values of the original, in order. Rows of one panel follow each other.
     #[serde(default)]
     pub rows: Vec<Row>,
@@ -365,6 +368,8 @@ mod tests {
                 let Some(ours) = &figure.ours else { continue };
                 assert!(!figure.rows.is_empty() && !figure.axis.is_empty(), "{place}: no rows or axis");
                 assert_eq!(figure.form == Form::Lines, !figure.across.is_empty(), "{place}: lines have a title of the axis of rows");
+                let is_panel = |name: &String| figure.rows.iter().any(|row| row.panel == *name);
+                assert!(figure.panels.keys().all(is_panel), "{place}: a title of no panel");
                 figure.rows.iter().for_each(|row| check(&plans, |scale| ours.of(row, scale), &place));
                 check_rows(&plans, figure, ours, &place);
             }

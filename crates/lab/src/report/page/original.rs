@@ -13,7 +13,7 @@ const WIDE: usize = 3;
 /// Reasons why a row has no value of ours, and why a whole figure has none.
 const NOT_RUN: &str = "not run";
 const NOT_COUNTED: &str = "not counted";
-const NONE_RUN: &str = "not run at this scale";
+const NONE_RUN: &str = "not among these runs";
 const NONE_COUNTED: &str = "not counted in these runs";
 
 /// Attribute of figures that have values of ours.
@@ -105,6 +105,7 @@ fn of_rows(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> (Vec<Panel>
     };
     let Some(axis) = Axis::of(panels.iter().flat_map(|(_, groups)| groups), figure.logarithmic) else { return (Vec::new(), lack) };
     let draw = |(name, groups): &(&str, Vec<Group>)| {
+        let name = figure.panels.get(*name).map_or(*name, String::as_str);
         let label = format!("{} {name}", figure.title);
         let scale = if figure.logarithmic { ", logarithmic" } else { "" };
         let title = format!("<p class=\"axis-title\">{}{scale}</p>", escape(&figure.axis));
@@ -112,7 +113,7 @@ fn of_rows(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> (Vec<Panel>
             Form::Lines => title + &lines(groups, &axis, label.trim(), &figure.across),
             Form::Bars | Form::OverTime => bars(groups, &axis, label.trim()) + &title,
         };
-        ((*name).to_string(), html)
+        (name.to_string(), html)
     };
     (panels.iter().map(draw).collect(), lack)
 }
