@@ -107,6 +107,22 @@ fn figures_of_published_studies_are_listed() {
     }
 }
 
+/// Each committed page opens with what was found, and has a section of everything in which SinterDB is behind.
+#[test]
+fn pages_say_what_was_found_and_where_we_are_behind() {
+    let folders = fs::read_dir(root().join("docs/results")).unwrap().map(|entry| entry.unwrap().path());
+    let pages: Vec<PathBuf> = folders.map(|folder| folder.join("index.html")).filter(|page| page.exists()).collect();
+    assert!(!pages.is_empty());
+    for path in pages {
+        let page = fs::read_to_string(&path).unwrap();
+        let (head, rest) = page.split_once("<ul class=\"found\">").unwrap_or_else(|| panic!("{}: nothing was found", path.display()));
+        let sentences = rest.split_once("</ul>").unwrap().0.matches("<li>").count();
+        assert!((3..=6).contains(&sentences), "{}: {sentences} sentences", path.display());
+        assert!(!head.contains("<figure") && !head.contains("<table"), "{}: something stands before what was found", path.display());
+        assert_eq!(rest.matches("<section id=\"behind\">").count(), 1, "{}", path.display());
+    }
+}
+
 #[test]
 fn readme_stays_short() {
     let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
