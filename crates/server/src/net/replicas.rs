@@ -126,7 +126,6 @@ impl EventLoop {
         self.end_preparation(data, now);
         self.begin_full(data, now);
         ids.iter().for_each(|id| self.supply(data, *id, now));
-        ids.iter().for_each(|id| self.close_if_behind(data, *id));
         if has_come(self.links.next_look, now, LOOK_MS) {
             self.links.next_look = now + LOOK_MS;
             data.server.replicas.sample(now, offset(data.keyspace));
@@ -352,6 +351,8 @@ impl EventLoop {
                 }
                 match read {
                     Ok(()) if bytes > 0 => {}
+                    // The stream is kept no longer for a replica that is too far behind.
+                    _ if self.close_if_behind(data, id, end.saturating_sub(from)) => {}
                     Ok(()) => self.close_replica(data, id, "replica_closed", &[("why", &"the stream ends too early")]),
                     Err(error) => self.close_replica(data, id, "replica_closed", &[("why", &error)]),
                 }
@@ -385,19 +386,7 @@ impl EventLoop {
         }
     }
 
-    /// Closes a replica that is too far behind, in the turn in which it gets so: the stream from its offset on is kept no longer.
-    fn close_if_behind(&mut self, data: &mut Data, id: u64) {
-        let (Some(replica), Some(connection)) = (data.server.replicas.get(id), self.connections.get(id)) else { return };
-        let behind = offset(data.keyspace).saturating_sub(replica.sent);
-        let most = behind_max(replica.stage, data.server.replica_behind_max());
-        let has_stream = replica.stage > Stage::Waiting && !replica.takes_no_stream;
-        if has_stream && most > 0 && behind > most && !connection.is_dead {
-            data.server.statistics.output_limited += 1;
-            self.close_replica(data, id, "replica_behind", &[("bytes", &behind), ("limit", &most)]);
-        }
-    }
-
-    /// Keeps a waiting replica's link alive, and closes a replica that is silent, stuck or behind for too long; once a second.
+    /// Keeps a waiting replica's link alive, and closes a replica that is silent, stuck or too far behind; once a second.
     fn look_at_replica(&mut self, data: &mut Data, id: u64, now: u64) {
         let (Some(replica), Some(connection)) = (data.server.replicas.get(id), self.connections.get(id)) else { return };
         let (stage, silence) = (replica.stage, replica.silence(now));
@@ -406,7 +395,9 @@ impl EventLoop {
         let is_idle = now.saturating_sub(connection.active) / 1000 > timeout && connection.unsent() > 0;
         let is_silent = silence > timeout && !replica.is_old;
         let is_read = self.links.transfers.get(&id).is_none_or(Transfer::has_begun);
+        let has_stream = stage > Stage::Waiting && !replica.takes_no_stream;
         match stage {
+            _ if has_stream && self.close_if_behind(data, id, behind) => {}
             // A line break means nothing before the data, and tells that the link is alive.
             Stage::Waiting => self.put_for_replica(data, id, b"\n"),
             Stage::Loading if !is_read => self.put_for_replica(data, id, b"\n"),
@@ -415,6 +406,18 @@ impl EventLoop {
             Stage::Online => self.look_at_soft_limit(data, id, behind, now),
             Stage::Greeting | Stage::Loading | Stage::Loaded => {}
         }
+    }
+
+    /// Closes a replica that is so many bytes behind, if that is more than the hard limit.
+    fn close_if_behind(&mut self, data: &mut Data, id: u64, behind: u64) -> bool {
+        let Some(stage) = data.server.replicas.get(id).map(|replica| replica.stage) else { return false };
+        let most = behind_max(stage, data.server.replica_behind_max());
+        let is_behind = most > 0 && behind > most;
+        if is_behind {
+            data.server.statistics.output_limited += 1;
+            self.close_replica(data, id, "replica_behind", &[("bytes", &behind), ("limit", &most)]);
+        }
+        is_behind
     }
 
     /// Closes a replica that has been further behind than the soft limit for too long.
