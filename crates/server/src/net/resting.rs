@@ -42,13 +42,12 @@ impl Rest {
         is_due
     }
 
-    /// Checks memory: resident bytes, bytes in use, and whether threads may hold some for their work (`works`). True: memory is to be
-    /// returned.
-    fn look(&mut self, resident: u64, used: u64, works: bool) -> bool {
+    /// Checks memory: resident bytes, and bytes in use. True: memory is to be returned.
+    fn look(&mut self, resident: u64, used: u64) -> bool {
         let change = self.before.map_or(0, |(r, u)| r.abs_diff(resident).saturating_add(u.abs_diff(used)));
         self.before = Some((resident, used));
         self.changes = self.changes.saturating_add(change);
-        self.still = if works || change > STILL { 0 } else { self.still.saturating_add(1) };
+        self.still = if change > STILL { 0 } else { self.still.saturating_add(1) };
         let gives = self.still >= LOOKS && self.changes >= CHANGES.max(resident / PARTS);
         if gives {
             (self.changes, self.before) = (0, None);
@@ -63,14 +62,14 @@ impl EventLoop {
         if !self.rest.is_due(now) {
             return;
         }
-        if data.keyspace.is_underway() {
-            // A check would wait for the batch.
+        let works = self.saves.is_running() || data.server.append.is_rewriting();
+        if works || data.keyspace.is_underway() || data.keyspace.db().has_running_jobs() {
+            // Threads hold memory for their work, and a check would wait for the batch or for a change of the tree.
             self.rest.still = 0;
             return;
         }
         let used = data.keyspace.memory().used().saturating_add(self.held as u64);
-        let works = data.keyspace.db().has_running_jobs() || self.saves.is_running() || data.server.append.is_rewriting();
-        if self.rest.look(system::anonymous_bytes(), used, works) && self.rest.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+        if self.rest.look(system::anonymous_bytes(), used) && self.rest.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             data.keyspace.give_back();
             data.server.feed.give_back();
             // If no thread can be started, the memory stays until the next time.
@@ -86,37 +85,36 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// Whether memory is given back at each of some looks.
-    fn looks(rest: &mut Rest, seen: &[(u64, u64, bool)]) -> Vec<bool> {
-        seen.iter().map(|(resident, used, works)| rest.look(*resident, *used, *works)).collect()
+    fn looks(rest: &mut Rest, seen: &[(u64, u64)]) -> Vec<bool> {
+        seen.iter().map(|(resident, used)| rest.look(*resident, *used)).collect()
     }
 
     #[test]
     fn memory_is_given_back_once_it_has_changed_much_and_then_not_at_all() {
         let mut rest = Rest::default();
-        let idle = (MIB, 0, false);
+        let idle = (MIB, 0);
         assert_eq!(looks(&mut rest, &[idle; 5]), [false; 5], "nothing has changed");
-        let large = [(200 * MIB, 130 * MIB, false), (200 * MIB, 130 * MIB, false), (200 * MIB + STILL, 130 * MIB, false)];
+        let large = [(200 * MIB, 130 * MIB), (200 * MIB, 130 * MIB), (200 * MIB + STILL, 130 * MIB)];
         assert_eq!(looks(&mut rest, &large), [false, false, true]);
         // The memory that this has returned is no change.
-        let after = (150 * MIB, 130 * MIB, false);
+        let after = (150 * MIB, 130 * MIB);
         assert_eq!(looks(&mut rest, &[after; 5]), [false; 5]);
         // Memory that is free and not given back yet is resident as before.
-        let freed = (150 * MIB, 0, false);
+        let freed = (150 * MIB, 0);
         assert_eq!(looks(&mut rest, &[freed; 5]), [false, false, true, false, false]);
     }
 
     #[test]
-    fn memory_is_not_given_back_amid_work_and_not_for_little() {
+    fn memory_is_not_given_back_while_it_grows_and_not_for_little() {
         let mut rest = Rest::default();
-        assert!(!rest.look(100 * MIB, 0, false));
+        assert!(!rest.look(100 * MIB, 0));
         for look in 1..20 {
-            assert!(!rest.look((100 + look) * MIB, 0, false), "it grows");
+            assert!(!rest.look((100 + look) * MIB, 0), "it grows");
         }
-        assert_eq!(looks(&mut rest, &[(120 * MIB, 0, true); 5]), [false; 5]);
-        assert_eq!(looks(&mut rest, &[(120 * MIB, 0, false); 3]), [false, true, false]);
+        assert_eq!(looks(&mut rest, &[(120 * MIB, 0); 4]), [false, false, true, false]);
         // Changes have to reach an eighth of the resident memory.
-        assert_eq!(looks(&mut rest, &[(134 * MIB, 0, false); 5]), [false; 5]);
-        assert_eq!(looks(&mut rest, &[(138 * MIB, 0, false); 4]), [false, false, true, false]);
+        assert_eq!(looks(&mut rest, &[(134 * MIB, 0); 5]), [false; 5]);
+        assert_eq!(looks(&mut rest, &[(138 * MIB, 0); 4]), [false, false, true, false]);
     }
 
     #[test]

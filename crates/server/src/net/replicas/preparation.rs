@@ -1,4 +1,5 @@
-//! A thread that prepares the engine for the first stream: the event loop does not wait for the medium meanwhile.
+//! A thread that prepares the engine for the first stream. The event loop goes on meanwhile: reads do not wait for the medium, and a write
+//! waits at most for the sync that creates one column family.
 
 use crate::keyspace;
 use mio::Waker;
