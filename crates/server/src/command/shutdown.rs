@@ -23,8 +23,10 @@ fn shutdown(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(SYNTAX);
     }
     if has("abort") {
-        context.server.ends_at.take().ok_or(Failure::fixed("ERR No shutdown in progress."))?;
-        context.server.is_ending = false;
+        if !context.server.is_ending {
+            return Err(Failure::fixed("ERR No shutdown in progress."));
+        }
+        (context.server.is_ending, context.server.ends_now, context.server.ends_at) = (false, false, None);
         context.server.pause.hold_until_end(0);
         context.reply.ok();
         return Ok(());

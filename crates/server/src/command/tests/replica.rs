@@ -220,7 +220,7 @@ fn a_handover_holds_writes_until_it_ends() {
     assert_eq!(talk.say(&mut third, "PSYNC ? -1"), "-NOMASTERLINK Can't SYNC while failing over|");
     // A shutdown holds writes as well, and ends with its own hold only.
     let shutdown = |talk: &mut Talk| {
-        talk.server.ends_at = Some((now + 1000, 0));
+        (talk.server.is_ending, talk.server.ends_at) = (true, Some((now + 1000, 0)));
         talk.server.pause.hold_until_end(now + 1000);
     };
     shutdown(&mut talk);
