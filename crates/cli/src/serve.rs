@@ -219,10 +219,13 @@ fn open_log(configuration: &Configuration) -> Result<Log, Ended> {
 struct PidFile(PathBuf);
 
 impl PidFile {
+    fn text() -> String {
+        format!("{}\n", std::process::id())
+    }
+
     /// Writes the file, if one is configured. If that fails, the server serves without it, like Redis.
     fn write(path: &str, log: &Log) -> Option<PidFile> {
-        let text = format!("{}\n", std::process::id());
-        match std::fs::write(path, text) {
+        match std::fs::write(path, PidFile::text()) {
             _ if path.is_empty() => None,
             Ok(()) => Some(PidFile(path.into())),
             Err(error) => {
@@ -236,8 +239,11 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // The file may have been removed by others.
-        let _ = std::fs::remove_file(&self.0);
+        // The next server may have written its own meanwhile.
+        if std::fs::read_to_string(&self.0).is_ok_and(|text| text == PidFile::text()) {
+            // The file may have been removed by others.
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
 }
 
@@ -357,6 +363,22 @@ mod tests {
             Ended::Usage(text) => text,
             Ended::Failed(error) => format!("failed: {error}"),
         })
+    }
+
+    #[test]
+    fn the_next_server_keeps_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pid");
+        let log = Log::default();
+        let write = || PidFile::write(path.to_str().unwrap(), &log);
+        let ours = write();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), PidFile::text());
+        drop(ours);
+        assert!(!path.exists());
+        let ours = write();
+        std::fs::write(&path, "1\n").unwrap();
+        drop(ours);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
     }
 
     #[test]
