@@ -29,7 +29,7 @@ const GENERAL: &[Parameter] = &[
     parameter(
         "aclfile",
         false,
-        "file of users, one line each, relative to the directory of the data; empty: users are `user` lines of the configuration",
+        "file of users, one user a line, a relative name is looked up in `dir`; empty: users are `user` lines of the configuration",
         |c| c.acl_file.clone(),
         |c, value| {
             c.acl_file = value.into();
