@@ -294,6 +294,24 @@ fn a_replica_that_does_not_read_costs_no_memory() {
     assert!(line(&mut late).starts_with("+FULLRESYNC"));
 }
 
+/// A transaction that is larger than the limit reaches a replica that reads.
+#[test]
+fn a_transaction_above_the_limit_arrives() {
+    let limits = [("repl-backlog-size", "1mb"), ("client-output-buffer-limit", "replica 2mb 0 0")];
+    let primary = served(&limits);
+    let mut client = primary.client();
+    let replica = served(&[("replicaof", &format!("127.0.0.1 {}", primary.address.port()))]);
+    until("it follows", || field(&mut client, "connected_slaves") == "1");
+    ok(&mut client, &[b"MULTI"]);
+    let value = vec![b'v'; 1 << 20];
+    for n in 0..10u32 {
+        client.ask(&[b"SET", format!("k{n}").as_bytes(), &value]);
+    }
+    client.ask(&[b"EXEC"]);
+    let mut copy = replica.client();
+    until("all keys are there", || copy.ask(&[b"DBSIZE"]).to_string() == ":10");
+}
+
 /// A replica that goes away in the middle of the data leaves nothing behind, whatever happens to the keys meanwhile.
 #[test]
 fn a_full_synchronisation_may_end_at_any_time() {

@@ -351,8 +351,8 @@ impl EventLoop {
                 }
                 match read {
                     Ok(()) if bytes > 0 => {}
-                    // The stream is kept no longer for a replica that is too far behind.
-                    _ if self.close_if_behind(data, id, end.saturating_sub(from)) => {}
+                    // Its part of the stream is kept no longer.
+                    _ if from < data.keyspace.backlog_start() && self.close_if_behind(data, id, end.saturating_sub(from)) => {}
                     Ok(()) => self.close_replica(data, id, "replica_closed", &[("why", &"the stream ends too early")]),
                     Err(error) => self.close_replica(data, id, "replica_closed", &[("why", &error)]),
                 }

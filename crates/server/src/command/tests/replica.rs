@@ -227,6 +227,9 @@ fn a_handover_holds_writes_until_it_ends() {
     assert_eq!(talk.say(&mut client, "SHUTDOWN ABORT"), "+OK|");
     assert_eq!(waits(&talk), (true, false), "it is the handover's");
     assert!(talk.say(&mut client, "INFO replication").contains("master_failover_state:waiting-for-sync|"));
+    talk.server.is_ending = true;
+    assert_eq!(talk.say(&mut client, "SHUTDOWN ABORT"), "+OK|", "in the turn that asks for the end");
+    assert_eq!(talk.say(&mut client, "SHUTDOWN ABORT"), "-ERR No shutdown in progress.|");
     assert_eq!(talk.say(&mut client, "FAILOVER ABORT"), "+OK|");
     assert_eq!((waits(&talk), talk.server.upstream.failover.clone()), ((false, false), Failover::None));
     for (pause, during) in [("CLIENT PAUSE 5000 WRITE", (true, false)), ("CLIENT PAUSE 5000", (true, true))] {
