@@ -64,23 +64,13 @@ impl Group {
 
     /// The ACL category of the group.
     pub(super) fn category(self) -> Option<&'static str> {
-        Some(match self {
-            Group::String => "string",
-            Group::Generic => "keyspace",
-            Group::Hash => "hash",
-            Group::List => "list",
-            Group::Set => "set",
-            Group::SortedSet => "sortedset",
-            Group::Stream => "stream",
-            Group::Bitmap => "bitmap",
-            Group::HyperLogLog => "hyperloglog",
-            Group::Geo => "geo",
-            Group::PubSub => "pubsub",
-            Group::Connection => "connection",
-            Group::Transactions => "transaction",
-            Group::Scripting => "scripting",
-            Group::Server | Group::Cluster => return None,
-        })
+        match self {
+            Group::Generic => Some("keyspace"),
+            Group::SortedSet => Some("sortedset"),
+            Group::Transactions => Some("transaction"),
+            Group::Server | Group::Cluster => None,
+            other => Some(other.name()),
+        }
     }
 }
 
