@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Groups that one leader commits before it passes the lead on: bounds how long a writer can be kept busy for others. Explored schedules
-/// are short: there the lead has to change hands sooner.
-const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 16 };
+/// Groups of others that one leader commits before it passes the lead on: bounds how long a writer is kept busy for others. Schedules that
+/// tests explore are short: there the lead has to change hands sooner.
+const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 4 };
 /// Looks at the state before yielding; each is a pause of some 10 to 40 ns.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
 /// Looks before sleeping, each behind a yield of some hundred nanoseconds, or of the time that the thread takes that had to wait.
