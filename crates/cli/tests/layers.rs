@@ -72,6 +72,7 @@ const RANKS: &[(&str, u32)] = &[
     // Parts that know nothing of the open database.
     ("engine/src/db/builder", 84),
     ("engine/src/db/callback", 84),
+    ("engine/src/db/end", 84),
     ("engine/src/db/mem", 84),
     ("engine/src/db/obsolete", 84),
     ("engine/src/db/snapshot", 84),

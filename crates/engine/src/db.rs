@@ -15,6 +15,7 @@ mod confined;
 mod cutoff_review;
 mod damage;
 mod division;
+mod end;
 mod family;
 mod gate;
 mod insert;
@@ -82,16 +83,17 @@ use background::Threads;
 use confined::MemoryWatch;
 use damage::Damaged;
 use division::Division;
+use end::End;
 use family::FamilyCore;
 use gate::Pressure;
 use insert::WriteState;
-use logs::Retired;
+use logs::Logs;
 use media::Media;
 use mover::Moves;
 use obsolete::Obsolete;
 use parking_lot::{Condvar, Mutex};
 use queue::Queue;
-use sinter_storage::store::{Cause, FileId, Store, StoreLock, Temperature};
+use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
 use space::Space;
 use std::collections::{BTreeMap, HashSet};
@@ -141,8 +143,6 @@ struct Inner {
     division: Division,
     pool: Arc<ChunkPool>,
     ledger: Arc<Ledger>,
-    /// The ledger's line of the log.
-    log_line: Arc<AtomicU64>,
     statistics: Arc<Statistics>,
     default_family: Family,
     queue: Queue,
@@ -162,29 +162,14 @@ struct Inner {
     /// Time when [`Inner::tick`] last did something.
     ticked_ns: AtomicU64,
     sampling: Sampling,
-    /// Log segments before the active one.
-    retired: Mutex<Vec<Retired>>,
+    logs: Logs,
     obsolete: Obsolete,
-    /// The turn to sync retired segments or the active one; segment and length up to which syncs beside writers have come.
-    log_sync: Mutex<(u64, u64)>,
-    /// Number of the active segment.
-    active_log: AtomicU64,
-    /// Segments up to this number are known to the manifest.
-    activated: AtomicU64,
-    /// Bytes of all log segments.
-    log_bytes: AtomicU64,
-    /// No more writes: closed, or ended by a failure.
-    ended: AtomicBool,
-    reason: Mutex<Option<String>>,
+    end: End,
     /// The manifest may hold an edit that was reported as failed.
     torn_manifest: AtomicBool,
     space: Space,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
-    /// Memtables may hold writes that are not in the log.
-    unlogged: AtomicBool,
-    /// Tells running compactions to stop.
-    cancel: AtomicBool,
     recovery: Mutex<RecoveryReport>,
     /// Locks on the stores, held until the database is closed.
     locks: Mutex<Vec<Box<dyn StoreLock>>>,
@@ -299,7 +284,7 @@ impl Inner {
             throttle: Throttle::default(),
             cache: parts.cache,
             pool: parts.pool,
-            log_line: parts.ledger.counter(None, Cause::Wal, Temperature::Unknown),
+            logs: Logs::new(&parts.ledger),
             ledger: parts.ledger,
             statistics: Arc::new(Statistics::default()),
             default_family: parts.default_family,
@@ -316,19 +301,11 @@ impl Inner {
             pressure: Pressure::default(),
             ticked_ns: AtomicU64::new(0),
             sampling: Sampling::default(),
-            retired: Mutex::default(),
             obsolete: Obsolete::default(),
-            log_sync: Mutex::default(),
-            active_log: AtomicU64::new(0),
-            activated: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            reason: Mutex::default(),
+            end: End::default(),
             torn_manifest: AtomicBool::new(false),
             space: Space::default(),
             deleted: AtomicBool::new(false),
-            unlogged: AtomicBool::new(false),
-            cancel: AtomicBool::new(false),
             recovery: Mutex::default(),
             locks: Mutex::new(parts.locks),
         }
@@ -378,22 +355,22 @@ impl Inner {
     /// Stops all work, makes what is in the log durable and lets the next opener in.
     fn shut_down(&self) -> Result<()> {
         // Unlogged writes would be lost although the close was clean.
-        let flushed = if self.unlogged.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire) { self.flush_all() } else { Ok(()) };
+        let flushed = if self.logs.unlogged.load(Ordering::Acquire) && !self.end.is_over() { self.flush_all() } else { Ok(()) };
         self.shared.lock().closing = true;
-        self.cancel.store(true, Ordering::Release);
+        self.end.stop_jobs.store(true, Ordering::Release);
         self.work.notify_all();
         self.changed.notify_all();
         self.threads.join();
         self.set_by_hand(true);
         self.packers.end();
         self.obsolete.clear();
-        if !self.ended.load(Ordering::Acquire) {
+        if !self.end.is_over() {
             self.delete_doomed();
         }
         let synced = self.lead_in_turn(|state| {
-            if self.ended.load(Ordering::Acquire) {
+            if self.end.is_over() {
                 // A thread that was writing or syncing when the handle ended may not go on beside the next opener.
-                drop(self.log_sync.lock());
+                drop(self.logs.turn.lock());
                 return Ok(());
             }
             // Unflushed data must not look as young as the next open.
@@ -405,8 +382,7 @@ impl Inner {
                 }
                 recorded
             });
-            self.reason.lock().get_or_insert_with(|| "the database was closed".into());
-            self.ended.store(true, Ordering::Release);
+            self.end.set(end::CLOSED);
             synced
         });
         let mut shared = self.shared.lock();

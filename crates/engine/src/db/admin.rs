@@ -67,7 +67,7 @@ impl Db {
                 return Err(Error::invalid(format!("column family {name:?} exists already")));
             }
             let id = shared.state.next_family;
-            let active = inner.active_log.load(Ordering::Acquire);
+            let active = inner.logs.active();
             let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
             let family = NewFamily { id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
             let edit = Edit { new_families: vec![family], flushed_logs: vec![(id, active)], ..Edit::default() };
@@ -242,14 +242,14 @@ impl Inner {
             self.check_writable()?;
             self.switch_all(state)?;
             let full = targets.iter().flat_map(|core| core.view.load().full.clone()).collect();
-            Ok((full, self.unlogged.swap(false, Ordering::AcqRel)))
+            Ok((full, self.logs.unlogged.swap(false, Ordering::AcqRel)))
         })?;
         let waits = |core: &Arc<FamilyCore>| {
             !core.dropped.load(Ordering::Acquire) && core.view.load().full.iter().any(|m| mems.iter().any(|n| Arc::ptr_eq(m, n)))
         };
         let flushed = self.await_background(|_| !targets.iter().any(waits));
         if flushed.is_err() {
-            self.unlogged.fetch_or(unlogged, Ordering::AcqRel);
+            self.logs.unlogged.fetch_or(unlogged, Ordering::AcqRel);
         }
         flushed
     }

@@ -1,8 +1,8 @@
 //! The threads behind a database: one for flushes, the rest for compactions, and one for moves if there are tiers. The only place that
 //! starts threads which outlive a job.
 
-use super::Inner;
 use super::jobs::{PanicGuard, Takes};
+use super::{Inner, end};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
@@ -57,8 +57,8 @@ impl Threads {
 pub(super) fn close_beside(inner: &Arc<Inner>) {
     let closed = inner.clone();
     if Builder::new().name("sinterdb-close".into()).spawn(move || drop(closed.shut_down())).is_err() {
-        inner.cancel.store(true, Ordering::Release);
-        inner.ended.store(true, Ordering::Release);
+        inner.end.stop_jobs.store(true, Ordering::Release);
+        inner.end.set(end::CLOSED);
     }
 }
 

@@ -232,7 +232,7 @@ impl Inner {
         }
         let part = |used: u64, most: u64| 2.0 * used as f64 / most.max(1) as f64;
         let all = part(views().map(|(_, view)| view.mem.memory() as u64).sum(), self.division.memtables());
-        let log = part(self.log_bytes.load(Ordering::Relaxed), self.division.log(&self.settings)) - 1.0;
+        let log = part(self.logs.bytes(), self.division.log(&self.settings)) - 1.0;
         let each = views().map(|(core, view)| part(view.mem.memory() as u64, self.memtable_limit(core) as u64));
         each.fold(all.max(log).max(0.0), f64::max).min(1.0)
     }

@@ -41,7 +41,7 @@ impl Inner {
             return Vec::new();
         }
         let tree = core.view.load().tree.clone();
-        let goes_on = || !self.cancel.load(Ordering::Relaxed);
+        let goes_on = || !self.end.stop_jobs.load(Ordering::Relaxed);
         let tables = plan.tables().take_while(|_| goes_on()).filter_map(|t| tree.table(t.number));
         tables.filter_map(|t| Some((t.info().number, t.verify().err()?))).filter(|(_, e)| matches!(e, Error::Corrupt { .. })).collect()
     }

@@ -75,7 +75,7 @@ impl Inner {
             }
         }
         self.admit_group(state, bytes as u64)?;
-        if self.log_bytes.load(Ordering::Relaxed) > self.division.log(&self.settings) {
+        if self.logs.bytes() > self.division.log(&self.settings) {
             self.switch_oldest(state)?;
         }
         if state.log.as_ref().is_some_and(|log| log.len() > LONGEST_LOG) {
@@ -285,23 +285,12 @@ impl Inner {
     /// The error that a handle gives after it ended; `Ok` before.
     #[inline]
     pub(super) fn check_writable(&self) -> Result<()> {
-        if self.ended.load(Ordering::Acquire) { Err(self.end_reason()) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn end_reason(&self) -> Error {
-        let reason = self.reason.lock();
-        Error::Closed(reason.clone().unwrap_or_else(|| "the database was closed".into()))
+        if self.end.is_over() { Err(self.end.error()) } else { Ok(()) }
     }
 
     /// Ends the handle for writing: nothing is acknowledged any more. Gives back the cause.
     pub(super) fn poison(&self, what: &str, error: Error) -> Error {
-        let mut reason = self.reason.lock();
-        if reason.is_none() {
-            *reason = Some(format!("ended by a failed {what}: {error}; reopen the database"));
-        }
-        drop(reason);
-        self.ended.store(true, Ordering::Release);
+        self.end.set(&format!("ended by a failed {what}: {error}; reopen the database"));
         self.changed.notify_all();
         self.work.notify_all();
         error

@@ -10,12 +10,14 @@ use super::{Inner, Shared};
 use crate::coding::{Decoder, put_varint};
 use crate::error::{Error, Result};
 use crate::key::Seq;
+use crate::ledger::Ledger;
 use crate::manifest::{Edit, State};
 use crate::wal::LogWriter;
-use parking_lot::MutexGuard;
-use sinter_storage::store::{Cause, FileId, Hint, Lifetime, StoreError};
+use parking_lot::{Mutex, MutexGuard};
+use sinter_storage::store::{Cause, FileId, Hint, Lifetime, StoreError, Temperature};
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The first words of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,72 @@ pub(super) struct Retired {
     syncing: bool,
 }
 
+/// The segments of a database's log. The writer of the active one is with the leader of the write queue ([`WriteState`]).
+pub(super) struct Logs {
+    /// The ledger's count of bytes in records.
+    written: Arc<AtomicU64>,
+    /// Segments before the active one.
+    retired: Mutex<Vec<Retired>>,
+    /// The turn to sync retired segments or the active one; segment and length up to which syncs beside writers have come.
+    pub turn: Mutex<(u64, u64)>,
+    /// Number of the active segment.
+    active: AtomicU64,
+    /// Segments up to this number are known to the manifest.
+    activated: AtomicU64,
+    /// Bytes of all segments.
+    bytes: AtomicU64,
+    /// Memtables may hold writes that are not in the log.
+    pub unlogged: AtomicBool,
+}
+
+impl Logs {
+    pub fn new(ledger: &Ledger) -> Logs {
+        Logs {
+            written: ledger.counter(None, Cause::Wal, Temperature::Unknown),
+            retired: Mutex::default(),
+            turn: Mutex::default(),
+            active: AtomicU64::new(0),
+            activated: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            unlogged: AtomicBool::new(false),
+        }
+    }
+
+    /// Number of the active segment.
+    pub fn active(&self) -> u64 {
+        self.active.load(Ordering::Acquire)
+    }
+
+    /// Whether the manifest knows a segment.
+    pub fn is_activated(&self, number: u64) -> bool {
+        self.activated.load(Ordering::Acquire) >= number
+    }
+
+    /// Bytes of all segments.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes bytes that a record took.
+    #[inline]
+    pub fn note_record(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Ends a segment, of which `bytes` were appended and `good` count.
+    fn retire(&self, number: u64, bytes: u64, good: u64, writer: LogWriter) {
+        self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(writer), syncing: false });
+    }
+
+    /// Numbers and lengths of the synced segments before the active one.
+    pub fn synced(&self) -> Vec<(u64, u64)> {
+        let retired = self.retired.lock();
+        retired.iter().filter(|log| log.unsynced.is_none() && !log.syncing).map(|log| (log.number, log.good)).collect()
+    }
+}
+
 impl Inner {
     pub(super) fn log_hint() -> Hint {
         Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
@@ -95,16 +163,10 @@ impl Inner {
             }
         };
         self.ledger.record(None, Cause::Wal, log.len());
-        self.log_bytes.fetch_add(log.len(), Ordering::Relaxed);
-        self.active_log.store(id.number, Ordering::Release);
+        self.logs.bytes.fetch_add(log.len(), Ordering::Relaxed);
+        self.logs.active.store(id.number, Ordering::Release);
         if let Some(old) = state.log.replace(log) {
-            self.retired.lock().push(Retired {
-                number: previous,
-                bytes: old.len(),
-                good: previous_len,
-                unsynced: Some(old),
-                syncing: false,
-            });
+            self.logs.retire(previous, old.len(), previous_len, old);
         }
         state.broken_log = None;
         state.logged_next = chain.first;
@@ -117,23 +179,23 @@ impl Inner {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
             state.broken_log = Some((number, good));
-            self.retired.lock().push(Retired { number, bytes, good, unsynced: Some(log), syncing: false });
+            self.logs.retire(number, bytes, good, log);
         } else if let Some((number, kept)) = &mut state.broken_log {
             *kept = good.min(*kept);
-            self.retired.lock().iter_mut().filter(|log| log.number == *number).for_each(|log| log.good = *kept);
+            self.logs.retired.lock().iter_mut().filter(|log| log.number == *number).for_each(|log| log.good = *kept);
         }
     }
 
     /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile,
     /// so that writers can retire segments and flushes can give them up; other callers that want them synced wait.
     pub(super) fn sync_retired(&self) -> Result<()> {
-        self.sync_retired_in(&self.log_sync.lock())
+        self.sync_retired_in(&self.logs.turn.lock())
     }
 
     /// [`Inner::sync_retired`] for the holder of the turn to sync the log.
     pub(super) fn sync_retired_in(&self, _turn: &MutexGuard<'_, (u64, u64)>) -> Result<()> {
         loop {
-            let mut retired = self.retired.lock();
+            let mut retired = self.logs.retired.lock();
             let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
             // Whoever had the turn before may have failed, and took the segment that is not synced off the list.
             let Some((log, mut writer)) = next else { return self.check_writable() };
@@ -145,7 +207,7 @@ impl Inner {
             if synced.is_ok() {
                 self.close_segment(writer);
             }
-            for log in self.retired.lock().iter_mut().filter(|log| log.number == number) {
+            for log in self.logs.retired.lock().iter_mut().filter(|log| log.number == number) {
                 (log.syncing, log.bytes) = (false, bytes);
             }
             synced?;
@@ -163,13 +225,13 @@ impl Inner {
         }
         let marker = log.len() - before;
         self.ledger.record(None, Cause::Wal, marker);
-        self.log_bytes.fetch_add(marker, Ordering::Relaxed);
+        self.logs.bytes.fetch_add(marker, Ordering::Relaxed);
         Ok(true)
     }
 
     /// Ends a synced segment and gives back the zeros ahead of its records. Where that fails they stay, and are no part of the log.
     pub(super) fn close_segment(&self, log: LogWriter) {
-        if !log.has_failed() && !self.ended.load(Ordering::Acquire) {
+        if !log.has_failed() && !self.end.is_over() {
             let _ = log.close();
         }
     }
@@ -182,7 +244,7 @@ impl Inner {
     /// Makes a segment's name durable before its first sync, so that it can be found whatever later says that it was synced. Called by the
     /// holder of the turn to sync the log.
     pub(super) fn name_log(&self, number: u64) -> Result<()> {
-        if self.activated.load(Ordering::Acquire) >= number {
+        if self.logs.is_activated(number) {
             return Ok(());
         }
         self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))
@@ -191,7 +253,7 @@ impl Inner {
     /// Tells the manifest of a segment after its first sync, before that is acknowledged: of the `synced` bytes in it and of the segments
     /// before, so that their loss would be noticed. Called by the holder of the turn to sync the log.
     pub(super) fn activate(&self, number: u64, synced: u64) -> Result<()> {
-        if self.activated.load(Ordering::Acquire) >= number {
+        if self.logs.is_activated(number) {
             return Ok(());
         }
         let mut shared = self.shared.lock();
@@ -199,12 +261,12 @@ impl Inner {
             // The segment was given up meanwhile: its contents are in tables.
             return Ok(());
         }
-        let mut lengths = self.synced_logs();
+        let mut lengths = self.logs.synced();
         lengths.push((number, synced));
         let mut edit = Edit::default();
         add_lengths(&mut edit, &lengths, &shared.state);
         self.log_edit(&mut shared, &edit)?;
-        self.activated.fetch_max(number, Ordering::AcqRel);
+        self.logs.activated.fetch_max(number, Ordering::AcqRel);
         Ok(())
     }
 
@@ -212,13 +274,13 @@ impl Inner {
     pub(super) fn note_retired(&self) -> Result<()> {
         let mut shared = self.shared.lock();
         let mut edit = Edit::default();
-        add_lengths(&mut edit, &self.synced_logs(), &shared.state);
+        add_lengths(&mut edit, &self.logs.synced(), &shared.state);
         if edit.log_lengths.is_empty() { Ok(()) } else { self.log_edit(&mut shared, &edit) }
     }
 
     /// Writes the last edit of a clean close: the lengths of the segments, all of which are synced.
     pub(super) fn record_log_lengths(&self, state: &WriteState) -> Result<()> {
-        let mut lengths = self.synced_logs();
+        let mut lengths = self.logs.synced();
         lengths.extend(state.log.as_ref().map(|log| (log.id().number, log.records_len())));
         let mut shared = self.shared.lock();
         let mut edit = Edit::default();
@@ -226,19 +288,13 @@ impl Inner {
         self.log_edit(&mut shared, &edit)
     }
 
-    /// Numbers and lengths of the synced segments before the active one.
-    pub(super) fn synced_logs(&self) -> Vec<(u64, u64)> {
-        let retired = self.retired.lock();
-        retired.iter().filter(|log| log.unsynced.is_none() && !log.syncing).map(|log| (log.number, log.good)).collect()
-    }
-
     /// Gives up segments that no family needs any more. Called with the state that the manifest has.
     pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
         let needed = shared.state.needed_log();
-        self.retired.lock().retain(|log| {
+        self.logs.retired.lock().retain(|log| {
             let keep = log.number >= needed || log.syncing;
             if !keep {
-                self.log_bytes.fetch_sub(log.bytes, Ordering::Relaxed);
+                self.logs.bytes.fetch_sub(log.bytes, Ordering::Relaxed);
                 shared.doomed.push(FileId::log(log.number));
             }
             keep

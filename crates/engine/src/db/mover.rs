@@ -189,7 +189,7 @@ impl Inner {
             direct: self.settings.use_direct_io_for_flush_and_compaction,
             writeback_bytes: self.settings.bytes_per_sync,
         };
-        let goes_on = || !self.cancel.load(Ordering::Relaxed);
+        let goes_on = || !self.end.stop_jobs.load(Ordering::Relaxed);
         let copied = self.placer.create_there(id, &hint).and_then(|out| table.copy(id, out, &goes_on));
         if let Ok(Some(copy)) = copied {
             return Ok(Moved::To(Box::new(TableInfo { temperature: wanted, ..copy })));

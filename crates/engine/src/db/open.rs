@@ -287,8 +287,7 @@ impl Inner {
         *shared = Shared { families, closing: true, ..Shared::new(state, None) };
         self.plan_samples(&mut shared);
         drop(shared);
-        *self.reason.lock() = Some("the database was opened read-only".into());
-        self.ended.store(true, Ordering::Release);
+        self.end.set("the database was opened read-only");
         Ok(())
     }
 
@@ -352,7 +351,7 @@ impl Inner {
         self.ledger.record(None, Cause::Manifest, manifest.len());
         // Not before the manifest: in a new store, a segment without one would be taken for a database that lost it.
         self.start_log(&mut writers, 0)?;
-        let log = self.active_log.load(Ordering::Acquire);
+        let log = self.logs.active();
         for core in families.values() {
             self.start_family(core, &state, &mut writers, log)?;
         }

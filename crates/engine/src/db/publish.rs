@@ -126,7 +126,7 @@ impl Inner {
 
     /// Publishes; false if the family was dropped, or the database closed.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
-        let lengths = self.synced_logs();
+        let lengths = self.logs.synced();
         // Names of new tables, and of the logs that an edit may mention, first.
         self.sync_names()?;
         let times = core.auto.read_times();

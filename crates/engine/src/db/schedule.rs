@@ -34,7 +34,7 @@ fn outputs(family: u32, plan: &Plan) -> impl Iterator<Item = (u32, usize, KeyRan
 impl Inner {
     /// The most urgent job, marked as running.
     pub(super) fn next_job(&self, shared: &mut Shared, takes: Takes) -> Option<Job> {
-        if shared.closing || self.ended.load(Ordering::Acquire) {
+        if shared.closing || self.end.is_over() {
             return None;
         }
         // Without space for anything else, tables that belong elsewhere move first, and then those that can.
@@ -300,7 +300,7 @@ impl Inner {
             // older ones of others.
             match self.sync_retired() {
                 // The thread that closed the database meanwhile has synced them.
-                Err(Error::Closed(_)) if self.cancel.load(Ordering::Acquire) => return Ok(Ended::Stopped),
+                Err(Error::Closed(_)) if self.end.stop_jobs.load(Ordering::Acquire) => return Ok(Ended::Stopped),
                 synced => synced?,
             }
         }
@@ -342,7 +342,7 @@ impl Inner {
     /// up to one that has data: what stands behind that one gains nothing.
     fn advance_idle(&self, but: u32, edit: &mut Edit) {
         // The number is read first: a write that comes after the look at a memtable goes to this segment or a later one.
-        let active = self.active_log.load(Ordering::Acquire);
+        let active = self.logs.active();
         let shared = self.shared.lock();
         for (_, id) in shared.state.families_by_log().take_while(|(log, _)| *log < active) {
             let Some(core) = shared.families.get(&id).filter(|_| id != but) else { continue };
@@ -494,7 +494,7 @@ impl Inner {
             threads: !self.inline(),
             packers: &self.packers,
             max_subcompactions: self.subcompactions(),
-            cancel: &self.cancel,
+            cancel: &self.end.stop_jobs,
             clock: &*self.clock,
             pacing: urgency.filter(|_| !self.inline()).map(|urgency| Pacing {
                 throttle: &self.throttle,

@@ -112,7 +112,7 @@ impl Inner {
         let mut shared = self.shared.lock();
         let Some((_, oldest)) = shared.state.times.above(shared.saved_seq).first() else { return };
         let is_late = oldest.saturating_add(UNSAVED_SECONDS) <= self.clock.unix_seconds();
-        if is_late && !shared.closing && !self.ended.load(Ordering::Acquire) {
+        if is_late && !shared.closing && !self.end.is_over() {
             let _ = self.log_edit(&mut shared, &Edit::default());
         }
     }

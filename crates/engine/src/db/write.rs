@@ -288,7 +288,7 @@ impl Inner {
             return Err(error);
         }
         if logged_count < count {
-            self.unlogged.store(true, Ordering::Release);
+            self.logs.unlogged.store(true, Ordering::Release);
         }
         durable();
         let mut seq = first;
@@ -355,9 +355,7 @@ impl Inner {
         match log.append_with(|out| record.encode(number, out)) {
             Ok(()) => {
                 state.logged_next = record.first + record.count;
-                let written = log.len() - before;
-                self.log_line.fetch_add(written, Ordering::Relaxed);
-                self.log_bytes.fetch_add(written, Ordering::Relaxed);
+                self.logs.note_record(log.len() - before);
                 Ok(good)
             }
             Err(error @ Error::NoSpace(_)) => {
@@ -372,7 +370,7 @@ impl Inner {
     /// Makes the log durable up to its end. A failed sync ends the handle: after it, the kernel may have dropped the pages and report
     /// the next sync as good (fsyncgate).
     pub(super) fn sync_log(&self, state: &mut WriteState) -> Result<()> {
-        let turn = self.log_sync.lock();
+        let turn = self.logs.turn.lock();
         self.sync_retired_in(&turn)?;
         let Some((number, end)) = state.log.as_ref().map(|log| (log.id().number, log.records_len())) else {
             // The last segment is torn, and retired: its name is missing, and what the manifest says of it.
@@ -407,7 +405,7 @@ impl Inner {
     fn sync_beside(&self) -> Result<()> {
         let Some((number, sync, end)) = self.lead_in_turn(|state| self.begin_sync(state))? else { return Ok(()) };
         // Not within the lead: who leads goes on to commit for others, and these may wait for the turn.
-        let mut turn = self.log_sync.lock();
+        let mut turn = self.logs.turn.lock();
         self.sync_retired_in(&turn)?;
         if *turn >= (number, end) {
             // Whoever had the turn before began later.
@@ -440,7 +438,7 @@ impl Inner {
         }
         match &state.log {
             // A segment that is synced was synced after those before it. The manifest may not have been told, for lack of space.
-            Some(log) if !log.is_dirty() && self.activated.load(Ordering::Acquire) >= log.id().number => return Ok(None),
+            Some(log) if !log.is_dirty() && self.logs.is_activated(log.id().number) => return Ok(None),
             Some(log) => {
                 if let Some((sync, end)) = log.sync_beside() {
                     return Ok(Some((log.id().number, sync, end)));

@@ -65,7 +65,7 @@ impl Inner {
     /// Admits a group of writes of so many bytes to log and memtables. Full memtables have been switched.
     #[inline]
     pub(in crate::db) fn admit_group(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
-        let log = self.log_bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        let log = self.logs.bytes().saturating_add(bytes);
         if log <= self.space.log_limit.load(Ordering::Acquire) { Ok(()) } else { self.extend_log(state, bytes) }
     }
 
@@ -129,7 +129,7 @@ impl Inner {
             self.space.log_limit.store(u64::MAX, Ordering::Release);
             return true;
         };
-        let log = self.log_bytes.load(Ordering::Relaxed);
+        let log = self.logs.bytes();
         // The log may be longer: it also has flushed or dropped data of one family beside unflushed data of another.
         let views = shared.families.values().map(|core| core.view.load());
         let memory = views.fold(0u64, |sum, view| view.mems().fold(sum, |sum, mem| sum.saturating_add(mem.memory() as u64)));
@@ -162,7 +162,7 @@ impl Inner {
         // The threads look for a demotion as long as `blocked` says that there is no space.
         let is_first = shared.blocked.is_none();
         shared.blocked.get_or_insert_with(|| error.clone());
-        while shared.blocked.is_some() && !shared.closing && !self.ended.load(Ordering::Acquire) && self.may_demote(&shared) {
+        while shared.blocked.is_some() && !shared.closing && !self.end.is_over() && self.may_demote(&shared) {
             self.work.notify_all();
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
         }

@@ -109,7 +109,7 @@ fn a_segment_that_is_given_up_meanwhile_is_no_failure() {
             });
         }
     });
-    let log = FileId::log(db.inner.active_log.load(Ordering::Acquire));
+    let log = FileId::log(db.inner.logs.active());
     db.put(b"before", b"v").unwrap();
     let theirs = db.clone();
     std::thread::Builder::new().name("syncs".into()).spawn(move || theirs.sync()).unwrap().join().unwrap().unwrap();
@@ -124,7 +124,7 @@ fn a_segment_that_was_given_up_is_not_told_to_the_manifest() {
     let memory = Arc::new(MemoryStore::new());
     let db = inline(memory.clone());
     db.inner.lead_in_turn(|state| db.inner.start_log(state, 0)).unwrap();
-    let number = db.inner.active_log.load(Ordering::Acquire);
+    let number = db.inner.logs.active();
     db.put(b"key", b"v").unwrap();
     db.flush().unwrap();
     db.inner.activate(number, 0).unwrap();
@@ -165,7 +165,7 @@ fn syncs_that_come_together_are_one() {
     let (memory, store, db) = staged(|_| {});
     db.put(b"before", b"v").unwrap();
     let syncs = store.count(Operation::Sync);
-    let turn = db.inner.log_sync.lock();
+    let turn = db.inner.logs.turn.lock();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| db.sync().unwrap());
