@@ -1,4 +1,4 @@
-//! Keys and their values, on the engine and nothing else.
+//! Keys and their values, stored in the engine and nowhere else.
 //!
 //! Reading order: `layout` (engine keys), `entry` (encoding of a key's entry), `turn` (many commands become one batch), `written` (the
 //! writes of a turn), `committer` (a thread for large batches), `hot` (entries cached in memory), `budget` (limits of memory), this file
@@ -10,12 +10,12 @@
 //! deleted collections), `sizes` (bytes of keys and values), `eviction` (removal of keys beyond a limit of bytes), `image` (whole keyspaces
 //! and whole values), `successor` (replacement of all keys at once), `stream_position` and `backlog` (the replication stream).
 //!
-//! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. All writes of
-//! a command come after all that can make it fail for its user's sake, so a refused command leaves nothing behind. [`Error::Engine`] and
-//! [`Error::Damaged`] may come in between: then the turn has to be dropped ([`Keyspace::discard`]).
+//! A keyspace belongs to one thread. Reads see all writes of the turn; nothing is in the engine until [`Keyspace::commit`]. A command makes
+//! all checks that can refuse it, such as that of a key's type, before its first write, so a refused command leaves nothing behind.
+//! [`Error::Engine`] and [`Error::Damaged`] may come between two writes: then the turn has to be dropped ([`Keyspace::discard`]).
 //!
-//! Sizes are exact: they change in the batch that changes what they count. A key whose time has come is gone for every reader;
-//! it is removed by the reader that finds it or by [`Keyspace::remove_expired`], whichever is first.
+//! Numbers of keys and of bytes are exact: they change in the batch that changes the keys. A key whose deadline has passed exists for no
+//! reader. The reader that finds it removes it, or [`Keyspace::remove_expired`] does, unless [`Passed`] says otherwise, as on a replica.
 
 mod backlog;
 mod body;
@@ -112,16 +112,16 @@ use unsynced::Unsynced;
 use waits::Waits;
 use watch::Watches;
 
-/// Version of the format of keys, which [`layout`] and [`entry`] describe. Version 3 has added strings in pieces, version 4 inline
-/// collections and a second generation of places, version 5 deadlines of fields, version 6 bytes of keys, sizes in entries, and the
-/// position in the replication stream: programs that would change data and neither count nor position do not open it.
+/// Version of the format of keys, which [`layout`] and [`entry`] describe. Version 3 adds strings in pieces; 4 inline collections and the
+/// second generation of database bytes; 5 deadlines of fields; 6 byte counts of keys, sizes in entries, and the position in the replication
+/// stream. A program that knows only earlier versions would leave counts and position as they are, so it does not open this one.
 const FORMAT: u64 = 6;
 /// The oldest version that is read. It becomes [`FORMAT`] when the store is opened for writing.
 const OLDEST_FORMAT: u64 = 2;
-/// Family of the elements of collections; keys are in the default family. A database without this family is no keyspace. A future
-/// [`FORMAT`] that this program must not open for writing, which changes the stored settings, will have another name here.
+/// Family of the elements of collections; keys are in the default family. A database without this family is no keyspace. Opening for
+/// writing changes stored settings before the format is read, so a later [`FORMAT`] that this program must not open takes another name.
 const ELEMENTS: &str = "elements";
-/// Name of the setting with the [`Counters`] except bytes, and of the setting with the bytes, which change more often.
+/// Names of two settings: one has the [`Counters`] without their bytes, the other one these bytes, which change more often.
 const COUNTERS: &[u8] = b"counters";
 const BYTES: &[u8] = b"bytes";
 /// Number of ids that are taken from the store at once.
@@ -140,7 +140,7 @@ struct Counters {
     deadlines: [u64; DATABASES],
     /// Number of hashes with deadlines of fields, by database.
     expiring: [u64; DATABASES],
-    /// Bytes of the keys of each database and of their values (`sizes`). `None`: not counted, as an earlier version has written the keys.
+    /// Bytes of the keys of each database and of their values (`sizes`). `None`: not counted, as a program of an earlier format wrote keys.
     bytes: Option<[u64; DATABASES]>,
     /// Ids up to this may have been used.
     ids: u64,
@@ -353,7 +353,7 @@ impl Keyspace {
         let turn = Turn::new(db.clone(), db.default_family(), elements.clone());
         let mut keyspace = Keyspace::new(turn, cleaner, random);
         keyspace.load(random, true)?;
-        // Only now does the filter know what a missing entry means.
+        // From now on the filter can look up whether a collection exists; so far it has kept all elements.
         keyspace.cleaner.attach(db, elements);
         keyspace.keep_hot(settings.db.memory_budget);
         Ok(keyspace)
@@ -443,7 +443,7 @@ impl Keyspace {
         }
         if is_writable && format < FORMAT {
             self.turn.put(FamilyKind::Keys, layout::setting_key(b"format"), FORMAT.to_le_bytes());
-            // Counted by a program that wrote the earlier version, and perhaps changed since by one that does not count.
+            // The byte counts may be wrong: a program of the earlier format, which does not count, may have changed keys since.
             self.turn.delete(FamilyKind::Keys, layout::setting_key(BYTES));
             self.turn.commit(&WriteOptions::default())?;
         }
@@ -452,7 +452,7 @@ impl Keyspace {
             self.counters = Counters::decode(&bytes).ok_or(Error::Damaged("the counters"))?;
             self.counters.bytes = match self.setting(BYTES)?.filter(|_| format == FORMAT) {
                 Some(bytes) => Some(Counters::decode_bytes(&bytes).ok_or(Error::Damaged("the counted bytes"))?),
-                // Keys of an earlier version are not counted, but their absence is.
+                // Keys of an earlier format are not counted; without a key, the count is 0.
                 None => Some([0; DATABASES]).filter(|_| self.counters.keys == [0; DATABASES]),
             };
         }
@@ -541,7 +541,7 @@ impl Keyspace {
         if self.all_deleted {
             self.cleaner.hold_all();
         }
-        // Before the deletion can be seen: elements removed by the filter do not come back after a power cut.
+        // Before readers see the deletion: a power cut may undo it, and elements that the filter has removed would not come back.
         self.cleaner.hold(&self.deleted);
         if self.all_deleted || !self.deleted.is_empty() {
             self.bulk.delete(self.now);
@@ -554,7 +554,7 @@ impl Keyspace {
         self.bulk.add(self.turn.bytes(), self.now);
         self.end_committed();
         let result = self.turn.commit(options);
-        // Not earlier: a sync may have begun while the batch waited for its turn.
+        // Not earlier: a sync that began while the batch waited does not cover the deletions.
         self.cleaner.committed();
         self.unsynced.restart();
         if result.is_ok() {
@@ -712,7 +712,7 @@ impl Keyspace {
 
 impl Drop for Keyspace {
     fn drop(&mut self) {
-        // The filter lies in the database and would keep it open for ever.
+        // The database owns the filter, whose handle of the database would keep it open for ever.
         if !self.is_successor {
             self.cleaner.detach();
         }

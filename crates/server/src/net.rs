@@ -1,16 +1,17 @@
-//! The network: one thread, which runs the commands, and the engine itself but for large batches (`keyspace/committer.rs`).
+//! The network: one thread reads, runs the commands, calls the engine, and replies. A second thread only gives the engine large batches
+//! (`keyspace/committer.rs`).
 //!
-//! A turn, one iteration of the event loop, again and again:
+//! A *turn* is one iteration of the event loop:
 //!
 //! 1. Wait until there is something to do.
-//! 2. Read once from each client that has sent something, from some of them together, and run their requests. Replies are kept back. After
-//!    each request, before the next one, its messages are delivered and the clients are served that waited for its changes (`others`).
+//! 2. Read once from each client that has sent something, 64 clients at a time, and run their requests. Replies are kept back. After each
+//!    request, before the next one, its messages are delivered and the clients are served that waited for its changes (`others`).
 //! 3. Commit: one batch, one record of the log, for all writes of all clients. If that fails, errors replace the replies. The committed
 //!    commands go to the log in Redis's format, if one is kept, in one write (`appending`).
 //! 4. Send all replies, except those that have to wait for a sync.
 //!
-//! So a reply is never sent before its write is where the configuration wants it, and all requests of a turn share the cost of a log
-//! record. A client gets one read per turn, and a share of its time: none can keep the others waiting.
+//! So a reply is never sent before its write is as durable as the configuration asks, and all requests of a turn share the cost of a log
+//! record. A client gets one read per turn, and a share of the turn's time: none can keep the others waiting.
 //!
 //! Clients may come with TLS (`stream`). A handshake costs far more than a request, so only some are worked on in a turn.
 //!
@@ -68,10 +69,10 @@ use ticking::{SyncThread, Ticks};
 use upstream::PrimaryLink;
 
 const WAKER: Token = Token(1);
-/// Tokens of clients start behind those of the network itself, as session numbers do.
+/// Smallest number of a session. A client's token is its session number; the waker has a smaller token, listeners have the largest.
 const FIRST_SESSION: u64 = 2;
 const EVENTS: usize = 1024;
-/// Bytes that are read at once: one client's share of a turn.
+/// Bytes of one read: a client's share of a turn.
 const READ: usize = 64 << 10;
 /// Number of clients that are read from before the first of them is served: their requests lie in memory meanwhile.
 const TOGETHER: usize = 64;
@@ -137,7 +138,7 @@ struct EventLoop {
     room: usize,
     /// Clients with something to be handled or sent in the next turn, in the order in which they were added.
     active: Vec<u64>,
-    /// Clients of this event-loop iteration that are still to be read from, and clients that were read from and are still to be served.
+    /// Clients of this iteration that are still to be read from, and clients that were read from and are still to be served.
     present: VecDeque<u64>,
     ready: VecDeque<u64>,
     /// Clients that take part in this turn.
@@ -148,7 +149,7 @@ struct EventLoop {
     postponed: Vec<u64>,
     /// Clients with replies that wait for a sync.
     awaiting: Vec<u64>,
-    /// Clients that were not there when a sync ended, as their script runs, and why the sync has failed, if it has.
+    /// Clients whose script ran when a sync ended, so that their replies could not be released yet, and why the sync failed, if it did.
     missed: Vec<(u64, Option<String>)>,
     /// The last commit for which a sync was asked.
     asked: u64,
@@ -448,7 +449,7 @@ impl EventLoop {
         let strangers = self.strangers.len().min(HANDSHAKES);
         self.present.extend(self.strangers.drain(..strangers).chain(self.active.drain(..)));
         let share = (TURN_NS / (self.present.len() as u64).max(1)).max(SHARE_NS);
-        // The engine goes on with the turn before while the first of them are read from.
+        // While the first clients are read from, the committer may still insert the batch of the previous turn.
         loop {
             while let Some(id) = self.ready.pop_front() {
                 self.serve(data, id, share);
@@ -523,7 +524,7 @@ impl EventLoop {
         self.produced += after.saturating_sub(before);
     }
 
-    /// A client that has disconnected waits for nothing any more.
+    /// Ends the wait of a client that has disconnected.
     fn check_shut(&mut self, data: &mut Data, id: u64) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.check_shut();
@@ -547,7 +548,7 @@ impl EventLoop {
             }
             self.connections.put(id, connection);
             match handled {
-                // A request may have begun to wait when as much has already arrived behind it as is read of a waiting client.
+                // Again, as the last request may have begun to wait with so much input behind it that the client is not read from any more.
                 Handled::All => return self.check_shut(data, id),
                 // The client's remaining requests wait for the end of the script.
                 Handled::Others if data.server.scripts.is_running() => {}
@@ -619,7 +620,7 @@ impl EventLoop {
         }
     }
 
-    /// Drops the event-loop iteration: because the engine could not be read, so that its requests may have read anything, or because the
+    /// Drops the writes and replies of the iteration: the engine could not be read, so that its requests may have read anything, or the
     /// server ends while a script runs.
     fn drop_turn(&mut self, data: &mut Data) {
         data.keyspace.discard();
@@ -700,7 +701,7 @@ impl EventLoop {
         let fsync = data.server.configuration.fsync;
         self.syncs.set(fsync);
         if fsync == Fsync::Always && data.keyspace.synced() < data.keyspace.committed() {
-            // One has failed, perhaps because the medium was full; or this was not asked for when it was written.
+            // A sync has failed, perhaps because the medium was full, or `appendfsync` was another when the commits were made.
             self.syncs.ask();
         }
         if let Err(error) = data.keyspace.flush_at_rest() {

@@ -58,7 +58,7 @@ fn write(place: &LogLocation, number: u64, image: Image, stops: &AtomicBool) -> 
     // Everything known of streams fits into this version.
     let contents = Contents { version: Version::Ten, is_base: true, ..Contents::default() };
     write_image(Paced { file: &file, stops, unsynced: 0 }, &image, contents).map_err(|error| format!("{name}: {error}"))?;
-    // The engine need not keep what only the image could see.
+    // Releases the snapshot: the engine need not keep old versions for it any more.
     drop(image);
     file.sync_all().and_then(|()| file.metadata()).map(|about| about.len()).map_err(failed)
 }
@@ -74,9 +74,9 @@ fn swap(place: &LogLocation, number: u64, next: &File, shared: &Shared) -> Resul
     {
         let mut files = shared.lock();
         if files.is_abandoned {
-            return Err("it was given up".into());
+            return Err("the rewrite was given up".into());
         }
-        // Said before it is done: a rename may wait for the medium, and others must not wait for it.
+        // Set before the rename, which may wait for the medium: nobody must wait for this lock so long.
         files.is_swapped = true;
     }
     fs::rename(temporary, place.path(&place.manifest())).map_err(|error| {
@@ -95,7 +95,7 @@ struct Paced<'a> {
 impl Write for Paced<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.stops.load(Ordering::Acquire) {
-            return Err(io::Error::other("it was told to stop"));
+            return Err(io::Error::other("the rewrite was stopped"));
         }
         let mut file = self.file;
         let written = file.write(bytes.get(..PIECE).unwrap_or(bytes))?;

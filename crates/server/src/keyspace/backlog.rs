@@ -2,9 +2,9 @@
 //! byte, 8 bytes, big-endian. There is no hole between pieces.
 //!
 //! The pieces lie in three families in turn, each of which has one *part* of the stored bytes. A new part begins in the family of the
-//! oldest one, and a range tombstone removes what was there: exactly that range, before all keys that follow. So no table of a family
-//! overlaps another one. The engine moves tables as they are, and drops hidden ones, and reads and writes none of them again. With a
-//! tombstone for the oldest bytes in the family of the newest, each flush would overlap all that is stored.
+//! oldest one, and a range tombstone removes the old part: exactly its range, which is before all keys that follow. So the tables of a
+//! family never overlap: the engine moves them down as they are, drops those that the tombstone covers, and merges none of them. If the
+//! oldest and the newest bytes shared a family, each flush would overlap all stored tables.
 
 use super::error::{Error, Result};
 use sinterdb::settings::{Codec, FamilySettings};
@@ -16,7 +16,8 @@ pub(super) const BACKLOG: [&str; PARTS] = ["backlog-0", "backlog-1", "backlog-2"
 const PARTS: usize = 3;
 /// Most bytes of a piece. A reader may have to skip the beginning of one.
 const PIECE: usize = if cfg!(test) { 100 } else { 64 << 10 };
-/// Size of a family's memtable: its bytes are read from memory elsewhere, if at all, while they are new. And memtables before writers wait.
+/// Largest memtable of a family, bytes: new bytes of the stream are read from `replication::Tail`, not from here. And fewest memtables
+/// before writers wait.
 const MEMTABLE: u64 = 16 << 20;
 const MEMTABLES: usize = 4;
 /// Start of a part that has no bytes.
@@ -24,7 +25,7 @@ const EMPTY: u64 = u64::MAX;
 
 const HOLE: Error = Error::Damaged("a part of the replication stream is missing");
 
-/// Settings of the families beside others with these settings.
+/// Settings of the families, made from those of another family of the database.
 pub(super) fn settings(other: FamilySettings) -> FamilySettings {
     FamilySettings {
         write_buffer_size: other.write_buffer_size.min(MEMTABLE),
@@ -41,7 +42,7 @@ pub(super) fn settings(other: FamilySettings) -> FamilySettings {
 pub(super) fn create_families(db: &Db) -> Result<()> {
     let settings = settings(db.family_settings(&db.default_family())?);
     for name in BACKLOG {
-        // An attempt that failed has made some of them, and another thread may make one meanwhile.
+        // A failed attempt may have made some of them, and another thread may make one meanwhile.
         if db.family(name).is_none()
             && let Err(error) = db.create_family(name, settings.clone())
             && db.family(name).is_none()
@@ -73,7 +74,7 @@ impl Parts {
         self.0.iter().for_each(|start| out.extend_from_slice(&start.to_le_bytes()));
     }
 
-    /// Reads what [`Parts::encode`] has written, of a stream of `end` bytes; `None`: it has not.
+    /// Decodes [`Parts::encode`] for a stream of `end` bytes; `None`: the bytes are no such division.
     pub fn decode(bytes: &[u8], end: u64) -> Option<Parts> {
         let mut parts = [EMPTY; PARTS];
         let (words, []) = bytes.as_chunks::<8>() else { return None };
@@ -131,9 +132,9 @@ fn offset(key: &[u8]) -> Result<u64> {
 #[derive(Default)]
 pub(super) struct Backlog {
     families: Option<[Family; PARTS]>,
-    /// Pieces from the first of these offsets up to the other one are removed from each family, before the new bytes come.
+    /// Range of offsets, by family, whose pieces the turn removes before it adds the new bytes.
     cleared: [Option<(u64, u64)>; PARTS],
-    /// New bytes, their part, and the offset of the first of them.
+    /// Part of the new bytes, offset of the first of them, and the bytes.
     part: usize,
     at: u64,
     fresh: Vec<u8>,

@@ -3,9 +3,8 @@
 //! The deletion of a collection removes its key and the entry that says that it exists; its elements stay until a compaction asks this
 //! filter about them. One rule keeps that safe. An element removed by a filter cannot come back once the compaction has ended, but a
 //! deletion that has not been synced may be undone by a power cut. So elements are kept until a sync that began after the deletion has
-//! succeeded; ids for which that is not known are *held*. The ids of uploads (`long`) are held as well, whose pieces are there before the
-//! entry that says that they exist: until reads find that entry.
-//! entry that says that they exist: until reads find that entry.
+//! succeeded; ids for which that is not known are *held*. The id of an upload (`long`) is held, too, until reads find the entry that says
+//! that the string exists: its pieces are stored before that entry.
 
 use super::layout::{FamilyKind, exists_key, owner};
 use parking_lot::{Mutex, RwLock};
@@ -110,7 +109,7 @@ impl Cleaner {
     fn is_gone(&self, id: u64) -> bool {
         {
             let held = self.held.lock();
-            // Asked before the look: an upload ends after its entry can be seen.
+            // Looked at before the entry is read: an upload is released only when reads find its entry.
             if held.gone == Some(id) || held.uploads.contains(&id) {
                 return held.gone == Some(id);
             }
@@ -120,7 +119,7 @@ impl Cleaner {
         let mut out = Vec::new();
         // An element whose collection cannot be read is kept.
         let exists = db.get_into(elements, &exists_key(id), &ReadOptions::default(), &mut out).unwrap_or(true);
-        // Asked after the look: an id is held before its deletion can be seen.
+        // Looked at after the entry was read: an id is held before reads can see its deletion.
         let mut held = self.held.lock();
         let is_gone = !exists && !held.holds(id);
         if is_gone {

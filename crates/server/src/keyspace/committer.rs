@@ -106,7 +106,7 @@ impl Committer {
     /// Gives the thread a batch, once the batch before has ended, and returns the memory of that one in its place.
     pub fn begin(&self, batch: &mut WriteBatch, options: WriteOptions) {
         let mut stage = self.desk.wait(Stage::is_underway);
-        // A thread that has ended takes no batch: the caller learns that when it asks for the result.
+        // A thread that has ended takes no batch: `logged` returns the error.
         if !matches!(*stage, Stage::Ended) {
             let before = mem::take(&mut *stage);
             let memory = if let Stage::Done(memory, _) = before { memory } else { WriteBatch::new() };
@@ -119,7 +119,7 @@ impl Committer {
     pub fn logged(&self) -> Result<(), Error> {
         match &*self.desk.wait(|stage| matches!(stage, Stage::Given(..) | Stage::Taken)) {
             Stage::Done(_, result) => result.clone(),
-            Stage::Ended => Err(Error::Closed("the thread that writes has ended".into())),
+            Stage::Ended => Err(Error::Closed("the thread that commits batches has ended".into())),
             Stage::Idle | Stage::Given(..) | Stage::Taken | Stage::Logged => Ok(()),
         }
     }
@@ -136,8 +136,8 @@ impl Committer {
         }
     }
 
-    /// Waits until reads find the batch. A batch that fails after it was logged has ended the engine's handle, which tells the next writer;
-    /// the logged batch is there when the data are opened again.
+    /// Waits until reads find the batch. If a batch fails after it was logged, the engine's handle has ended: the next writer gets an
+    /// error, and the batch is found when the data are opened again.
     pub fn end(&self) {
         drop(self.desk.wait(Stage::is_underway));
     }
@@ -148,7 +148,7 @@ impl Drop for Committer {
         self.end();
         self.desk.set(Stage::Ended);
         if let Some(thread) = self.thread.take() {
-            // One that has panicked has said so.
+            // The panic of a thread was printed when it happened.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
 //! Changes of entries, written instead of the entries: changing a field of a hash of 8 KiB costs a few bytes.
 //!
-//! An operand of the engine's merge operator is a series of steps. A step is the new bytes before the entry's body, and the splices of the
-//! body, both with their length before them as a varint. A splice is its offset, the number of removed bytes, and, with their length, the
-//! inserted bytes; numbers are varints.
+//! An operand of the engine's merge operator is a series of steps. A step has two parts, each behind its length as a varint: the new head
+//! of the entry, and the splices of its body. A splice is an offset, the number of removed bytes, the number of inserted bytes (three
+//! varints), and the inserted bytes.
 
 use super::entry::Head;
 use sinterdb::internal::coding::{Decoder, put_bytes, put_varint};

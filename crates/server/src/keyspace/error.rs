@@ -25,7 +25,7 @@ pub enum Error {
     #[error("ERR the append-only file: {0}")]
     Beside(String),
     /// A part of a long value was written in a batch that failed.
-    #[error("MISCONF Nothing was written: a part of the value could not be")]
+    #[error("MISCONF Nothing was written: an earlier part of the value could not be written")]
     Lost,
     /// The engine failed.
     #[error("ERR {0}")]

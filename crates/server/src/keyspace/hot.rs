@@ -20,11 +20,11 @@
 //! prefetch: the cache misses of one key overlap with those of the others, as in Kocberber, Falsafi and Grot, "Asynchronous Memory Access
 //! Chaining" (PVLDB 2015).
 //!
-//! **Cached entries equal the engine's**: the committer of a write reports it ([`Hot::wrote`]), and everything is forgotten where the
-//! writes are not known ([`Hot::clear`]). Absence is not cached; filters are as good.
+//! **Cached entries equal the engine's**: each commit reports its writes ([`Hot::wrote`]), and the cache is emptied where they are not
+//! known ([`Hot::clear`]). Absent keys are not cached: the engine's filters tell as fast that a key is absent.
 //!
-//! Layout of an entry: when its key was used last (4 bytes), its units, bytes of its key, bytes of its value (2 each), whether it lives and
-//! was read, how often its key was used ([`Use`], 1 each); key, value.
+//! Layout of an entry: time of its key's last use (4 bytes); its size in units, bytes of its key, bytes of its value (2 each); its state;
+//! frequency of its key's use (1 each, see [`Use`]); key; value.
 
 mod shard;
 mod uses;
@@ -55,7 +55,7 @@ const SHARD_PLACES: usize = 4096;
 const FIRST_PLACES: usize = 64;
 /// Bytes of an entry that are prefetched.
 const EXPECTED: usize = 256;
-/// A value that outgrows its entry gets one part of so many of its bytes as spare.
+/// A value that outgrows its entry gets 1 / `GROWTH` of its length as spare space.
 const GROWTH: usize = 8;
 /// Number of writes whose entries are prefetched ahead.
 const AHEAD: usize = 8;
@@ -139,8 +139,8 @@ const STUB_HEAD: usize = 1 + size_of::<u64>();
 /// Largest stub, bytes.
 const STUB_MOST: usize = STUB_HEAD + entry::STRING_START_MOST;
 
-/// Bytes of an entry to cache: the whole entry, or of a long string the start, so that the string is not read when it is replaced, removed,
-/// or asked for its type or deadline.
+/// Bytes of an entry to cache: the whole entry, or the start of a long string. With the start, the string need not be read to replace or
+/// remove it, or to tell its type or deadline.
 fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [u8] {
     let is_long = HEAD + key.len() + value.len() > LARGEST_STRING;
     let Some(start) = is_long.then(|| entry::string_start(value)).flatten() else { return value };
@@ -154,7 +154,7 @@ fn kept<'v>(key: &[u8], value: &'v [u8], room: &'v mut [u8; STUB_MOST]) -> &'v [
     &room[..STUB_HEAD + start.len()]
 }
 
-/// The part of an entry that a cached value is, and its bytes.
+/// Whether a cached value is a whole entry or a stub, and its bytes.
 fn part(value: &[u8]) -> (Part, &[u8]) {
     match value.split_first() {
         Some((&STUB, stub)) => match stub.split_first_chunk() {
@@ -173,7 +173,7 @@ pub(super) struct Hot {
     segments: Vec<Box<[u8]>>,
     /// Largest number of segments.
     most: usize,
-    /// The segment that is being written to, and up to where.
+    /// The segment that is being written to, and the end of its written part.
     segment: usize,
     end: usize,
     /// Ends of the written part of each other segment.
@@ -186,7 +186,7 @@ pub(super) struct Hot {
     /// Number of slots of all shards.
     places: usize,
     len: usize,
-    /// Keys missed lately, since the segments are full: a second mark of each key, at the index that its first mark gives.
+    /// Keys that were missed lately; empty until the segments are full. A key's first mark gives the position of its second mark here.
     missed: Vec<u32>,
     pub counts: HotCounts,
     pub clock: Clock,
@@ -353,7 +353,7 @@ impl Hot {
         if let Some(value) = value
             && let Some((mark, _)) = layout::marks(key)
         {
-            // A value that has grown grows again.
+            // A value that has grown will probably grow again.
             self.insert((mark, entry.used), key, value, value.len() / GROWTH);
         }
     }

@@ -14,7 +14,7 @@ use std::fmt;
 
 /// Name of the setting.
 const STREAM: &[u8] = b"stream";
-/// Streams that are known from before the second one.
+/// Number of streams before the second one whose ids are kept.
 const EARLIER: usize = 7;
 /// Byte for "no database" in the setting.
 const NO_DB: u8 = u8::MAX;
@@ -22,7 +22,7 @@ const NO_DB: u8 = u8::MAX;
 const AMID: u8 = 1;
 const UNHEARD: u8 = 2;
 
-/// Identity of a replication stream: 40 letters and digits, in what we make 40 hexadecimal digits.
+/// Identity of a replication stream: 40 letters and digits. This server makes ids of 40 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamId([u8; 40]);
 
@@ -86,7 +86,7 @@ pub(super) struct Stream {
     parts: Parts,
     /// Offset at which the last commit began.
     last: u64,
-    /// The stream ends amid a string that is sent in pieces: readers have some of them under a reserved key.
+    /// The stream ends within a long string that is sent in parts: readers have the first parts under a reserved key (`feed::PARTS`).
     is_amid: bool,
     /// This server has made the id, and has told no other server of it.
     is_unheard: bool,
@@ -95,7 +95,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Whether the setting says the same of both.
+    /// Whether both have the same setting, apart from the offset, which the stored bytes tell.
     fn has_setting_of(&self, other: &Stream) -> bool {
         let at_offset = |position: StreamPosition| StreamPosition { offset: 0, ..position };
         let rest = |stream: &Stream| Stream { position: stream.position.map(at_offset), last: 0, number: 0, ..*stream };
@@ -141,7 +141,7 @@ impl Keyspace {
     /// A new id, which no other stream has.
     pub fn new_stream_id(&mut self) -> StreamId {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        // Without numbers of the system, those of the keyspace have to do.
+        // If the system gives no random numbers, those of the keyspace have to do.
         let bytes = system::random_bytes(20).unwrap_or_else(|_| (0..20).map(|_| self.random().to_le_bytes()[0]).collect());
         let mut id = [0; 40];
         for (two, byte) in id.chunks_exact_mut(2).zip(bytes) {
@@ -161,7 +161,8 @@ impl Keyspace {
         self.stream.number
     }
 
-    /// The offset up to which the stream of this id is the one here: one of the present id has no other bytes, an earlier one may.
+    /// The offset up to which the stream of this id equals the one here: the end for the present id; for an earlier one the offset at which
+    /// the stream went on under another id. `None`: the id is not known.
     pub fn same_until(&self, stream: &[u8]) -> Option<u64> {
         let position = self.stream.position?;
         let is = |id: &StreamId| id.as_bytes().eq_ignore_ascii_case(stream);
@@ -177,13 +178,14 @@ impl Keyspace {
         self.turn.backlog_mut().find_families(&db)
     }
 
-    /// Work for a thread: creates the families of stored bytes, which waits for the medium. It ends before the keyspace is closed.
+    /// Returns a function that creates the families of stored bytes. It waits for the medium, so a thread calls it, which ends before the
+    /// keyspace is closed.
     pub fn stream_families_maker(&self) -> impl FnOnce() -> Result<()> + Send + 'static {
         let db = self.turn.engine().clone();
         move || backlog::create_families(&db)
     }
 
-    /// Begins at a position, without stored bytes, in the turn's batch.
+    /// Begins a stream at a position, without stored bytes, in the turn's batch.
     ///
     /// # Errors
     /// Errors of the engine, which gets the families of stored bytes with the first position, if it has none.
@@ -200,7 +202,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Ends the part in replication, in the turn's batch.
+    /// Ends the stream, in the turn's batch: the keyspace takes part in no replication any more.
     pub fn end_stream(&mut self) {
         if self.stream.position.is_some() {
             self.forget_backlog();
@@ -229,7 +231,7 @@ impl Keyspace {
         self.stream.is_unheard = self.stream.position.is_some();
     }
 
-    /// Notes, in the turn's batch, that another server hears of the stream's id; false: another one has before.
+    /// Notes, in the turn's batch, that another server hears of the stream's id; false: some server has heard of it before.
     pub fn tell_stream_id(&mut self) -> bool {
         let is_first = std::mem::take(&mut self.stream.is_unheard);
         if is_first {
@@ -289,14 +291,15 @@ impl Keyspace {
         }
         let (backlog, stream) = (self.turn.backlog(), (&self.committed_stream.parts, end));
         if from < self.committed_stream.last {
-            // The last batch may be on its way, and these bytes are older.
+            // The committer may still be inserting the last batch. These bytes are older, so the read need not wait for it.
             return backlog.read(self.turn.engine(), stream, (from, to.min(self.committed_stream.last)), out);
         }
         backlog.read(self.turn.db(), stream, (from, to), out)
     }
 
     /// Begins a new part of the stored bytes, in the turn's batch, if the last one has at least `size` bytes. The oldest of three parts
-    /// makes way for it, unless it has bytes behind `keep_from`: then the last part grows. Nothing was fed in this turn.
+    /// makes way for it, unless that has bytes behind `keep_from`, which a replica needs: then the last part grows. Does nothing in a turn
+    /// that has written to the stream.
     ///
     /// # Errors
     /// Errors of the engine.

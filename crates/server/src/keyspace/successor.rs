@@ -21,9 +21,10 @@ use std::sync::Arc;
 
 /// Setting that a successor has instead of its counters: its first id, 8 bytes, and the counters.
 const SUCCESSOR: &[u8] = b"successor";
-/// Setting beside it while the successor is a copy of another server's keys: a start removes what is there of it, and the keys stay.
+/// Setting that marks the successor as a copy of another server's keys: a start removes such an unfinished successor, and the keys stay.
 const COPY: &[u8] = b"copy";
-/// Ids reserved for the first keyspace while its successor is filled. A million imports have enough ids.
+/// Ids reserved for the first keyspace while its successor is filled. Each attempt, also one that fails, uses up so many of the 2^48 ids:
+/// there are enough for a million.
 const IDS_MEANWHILE: u64 = 1 << 28;
 
 /// Ids and counters of a successor that has not become the keyspace yet.
@@ -69,7 +70,7 @@ impl Keyspace {
         if self.has_successor {
             return Err(Error::Unfinished);
         }
-        // What a failed attempt has left.
+        // Removes what a failed attempt has left.
         self.remove_rest()?;
         let first = self.counters.ids.saturating_add(IDS_MEANWHILE);
         if first > layout::ID_MAX {
@@ -87,7 +88,7 @@ impl Keyspace {
         next.counters = Counters { ids: first - 1, places: DatabaseBytes::of_generation(self.generation().other()), ..Counters::NONE };
         next.turn.keep_hot(self.turn.hot().capacity());
         next.ranks.set_capacity(self.ranks.capacity());
-        // Before anything else of the successor is written, and durable, in case the machine fails later.
+        // The counters are durable before anything else of the successor is written, in case the machine fails later.
         next.put_counters();
         if is_copy {
             next.turn.put(FamilyKind::Keys, layout::setting_key(COPY), b"");
@@ -174,7 +175,7 @@ impl Keyspace {
         self.unfinished()?.map_or(Ok(()), |left| self.remove_successor(&left))
     }
 
-    /// Whether what is there of a successor is the copy of another server, which the keys need not wait for.
+    /// Whether there is an unfinished successor that is a copy of another server's keys, so that a start may drop it.
     pub(super) fn has_rest_of_copy(&self) -> Result<bool> {
         Ok(self.setting(COPY)?.is_some())
     }

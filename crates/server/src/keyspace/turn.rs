@@ -19,7 +19,8 @@ use std::cmp::Ordering;
 use std::collections::btree_map;
 use std::ops::ControlFlow;
 
-/// Smallest batch that is worth waking a thread for, bytes: inserting it takes ten times as long as the wake-up. Tests have both sorts.
+/// Smallest batch that goes through the committer's thread, bytes: inserting it takes ten times as long as waking the thread. Tests have
+/// batches on both sides of the limit.
 const LARGE: usize = if cfg!(test) { 256 } else { 32 << 10 };
 
 /// Bytes of the replication stream for which a turn keeps memory.
@@ -57,7 +58,7 @@ impl FamilyWrites {
         self.cleared.iter().any(|(from, to)| from.as_slice() <= key && key < to.as_slice())
     }
 
-    /// Whether a key exists, with its value in `out`, if this turn has changed it; `None`, and `out` empty: it has not.
+    /// Whether a key that this turn has changed exists, with its value in `out`; `None`, and `out` empty: the turn has not changed the key.
     fn changed(&self, key: &[u8], out: &mut Vec<u8>) -> Option<bool> {
         out.clear();
         match self.written.get(key) {
@@ -93,7 +94,7 @@ pub(super) struct Turn {
     batch: WriteBatch,
     /// Thread for large batches, started for the first of them if there is a processor for it.
     committer: OnceCell<Option<Committer>>,
-    /// Reads may not find yet the batch that the committer was given last.
+    /// Whether the last batch given to the committer may not be in the memtables yet, so that reads have to wait for it.
     is_behind: Cell<bool>,
     /// Nanoseconds for which reads have waited for such batches.
     waited: Cell<u64>,
@@ -137,7 +138,7 @@ impl Turn {
         turn
     }
 
-    /// A turn over the data that this one reads of the engine and, within some bounds, over the changes of this one.
+    /// A copy of this turn to read from: the engine's data as this turn sees them and, within some bounds, the changes of this turn.
     pub fn of_now(&self, family: FamilyKind, bounds: &Bounds) -> Turn {
         let mut turn = self.at(self.read.snapshot.clone().unwrap_or_else(|| self.db().snapshot()));
         let (from, to) = (bounds.0.as_slice(), bounds.1.as_slice());
@@ -168,7 +169,7 @@ impl Turn {
         &self.engine
     }
 
-    /// Whether a commit would wait for a flush, or might: a batch that is being inserted counts as inserted.
+    /// Whether a commit would wait for a flush, if the batch that the committer inserts counts as inserted.
     pub fn would_wait(&self) -> bool {
         let underway = if self.is_behind.get() { self.underway } else { 0 };
         let would_wait = |family: &Family| self.engine.would_wait(family, underway);
@@ -259,7 +260,7 @@ impl Turn {
         self.version
     }
 
-    /// Limits the memory of keys that are read often to so many bytes; a change of the limit forgets them.
+    /// Limits the memory of the cache of hot entries, bytes; a change of the limit empties the cache.
     pub fn keep_hot(&mut self, bytes: u64) {
         if bytes != self.hot.capacity() {
             self.hot.begin_anew(bytes);
@@ -303,7 +304,7 @@ impl Turn {
         }
     }
 
-    /// Hints that these entries will be looked up next, one by one, so that memory they need is loaded early. Changes the order of `keys`.
+    /// Prefetches entries that will be looked up next, those of the hot cache and those of the engine. Changes the order of `keys`.
     pub fn expect(&self, keys: &mut [&[u8]]) {
         keys.iter().for_each(|key| self.hot.expect(key));
         let mut absent = 0;
@@ -314,13 +315,13 @@ impl Turn {
             }
         }
         if absent > 0 {
-            // A hint, for which nobody waits.
+            // The engine may lack the last commit: no prefetch is worth a wait for it.
             self.engine.expect(&self.keys.family, &keys[..absent]);
         }
     }
 
-    /// [`Turn::get`] for entries of keys, remembering those that are read often. If `start_is_enough`, it may find only the bytes before a
-    /// long string.
+    /// Like [`Turn::get`], for entries of keys: entries that are read often are cached. With `start_is_enough`, `out` may get only the
+    /// bytes before a long string.
     pub fn get_entry(&mut self, key: &[u8], out: &mut Vec<u8>, start_is_enough: bool, purpose: Purpose) -> Result<Option<Part>> {
         if let Some(found) = self.keys.changed(key, out) {
             return Ok(found.then_some(Part::Whole));

@@ -154,7 +154,7 @@ impl Syncer {
         self.cleaner.sync_begins();
         self.db.sync()?;
         self.cleaner.sync_ended();
-        // Later commits may be in the log beside and not be synced in the engine's.
+        // The second log may have later commits, which the engine's sync has not covered: the smaller number counts.
         let beside = self.beside.as_ref().map_or(Ok(upto), |beside| beside.sync().map_err(Error::Beside))?;
         self.marks.synced.fetch_max(upto.min(beside), Ordering::AcqRel);
         Ok(())

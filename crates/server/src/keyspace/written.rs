@@ -1,7 +1,8 @@
 //! Writes of a turn to one family, until they become a batch of the engine.
 //!
 //! Keys and values lie one behind the other in one piece of memory and are found by a hash table, so that a write of a key costs no
-//! allocation. Most turns only look keys up. A walk needs them in order: from the first walk on, a tree of the keys is kept beside.
+//! allocation. Most turns need no more. A walk needs the keys in order: the first walk of a turn builds a tree of them, which later writes
+//! keep up to date.
 
 use sinterdb::internal::key;
 use std::borrow::Cow;
@@ -14,10 +15,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Initial slots of the hash table, which is never more than half full.
 const FIRST_PLACES: usize = 64;
-/// Slots and bytes of memory that are kept from one turn to the next, enough for nearly all turns. Entries are kept for as many as slots.
+/// Memory kept from one turn to the next, enough for nearly all turns: slots, which is also the number of entries, and bytes.
 const KEPT_PLACES: usize = 1 << 14;
 const KEPT_BYTES: usize = 8 << 20;
-/// Bytes of overwritten values that may lie among the others, however few these are.
+/// Bytes of overwritten values that are tolerated, however few other bytes there are. Beyond that they are removed once they are more than
+/// half of all.
 const GARBAGE: usize = 1 << 20;
 
 /// A key with its first bytes in front, so that the tree reads the memory of a key only where these are equal.
@@ -47,7 +49,7 @@ struct Span {
 impl Span {
     const NONE: Span = Span { at: 0, len: 0 };
 
-    /// The bytes from `at` to the end of what was written. An empty span starts at 0, so that bytes behind the rest may be removed.
+    /// The bytes from `at` to the end of `bytes`. An empty span starts at 0, so that it stays inside when `bytes` are truncated.
     fn since(at: usize, bytes: &[u8]) -> Span {
         let len = bytes.len() - at;
         Span { at: if len > 0 { at } else { 0 }, len }
@@ -161,7 +163,7 @@ impl Written {
         self.put_value(number, value)
     }
 
-    /// Notes that the value of an entry is written whole, or not at all.
+    /// Forgets the steps of an entry whose value is written whole or deleted.
     fn forget_steps(&mut self, number: usize) {
         self.garbage += std::mem::replace(&mut self.entries[number].steps, Span::NONE).len;
     }
@@ -229,8 +231,8 @@ impl Written {
         if self.places.len() > KEPT_PLACES {
             self.places = vec![0; FIRST_PLACES];
         } else {
-            // Few turns fill the table, and the slots emptied here are in the caches. A slot before an entry's own is emptied only together
-            // with all up to the next gap.
+            // Only used slots are emptied: few turns fill the table, and these slots are in the processor's caches. Each loop empties all
+            // slots up to the next gap, so no used slot is left behind an emptied one.
             for entry in &self.entries {
                 let mut place = self.home(entry.hash);
                 while std::mem::take(&mut self.places[place]) != 0 {
@@ -252,8 +254,8 @@ impl Written {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<usize>()
     }
 
-    /// The entry of a key that is about to be written, without the bytes of an earlier value, and whether the key is not written yet. The
-    /// caller gives the entry its value.
+    /// The entry of a key that is about to be written, made if there is none, and whether the key was not written before. The bytes of an
+    /// earlier value are dropped; the caller gives the entry its value.
     fn entry(&mut self, key: &[u8]) -> (usize, bool) {
         let hash = self.hash(key);
         let (place, found) = self.find(hash, key);
@@ -270,7 +272,7 @@ impl Written {
         }
         let old = std::mem::replace(&mut self.entries[number].value, Value::Deleted);
         match old {
-            // A long value that is changed repeatedly is stored once.
+            // A value at the end of the bytes is cut off, so a long value that is changed repeatedly is stored once.
             Value::Put(span) if span.range().end == self.bytes.len() => self.bytes.truncate(span.at),
             _ => self.garbage += old.len(),
         }

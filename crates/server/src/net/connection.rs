@@ -67,7 +67,7 @@ pub(super) struct Connection {
     input: Vec<u8>,
     /// Bytes of `input` that are handled.
     taken: usize,
-    /// Bytes of `input` for which the keyspace has got hints.
+    /// Bytes of `input` whose keys were prefetched.
     expected: usize,
     /// The value of the incoming request, if it goes to the keyspace as it arrives.
     upload: Option<Upload>,
@@ -79,8 +79,8 @@ pub(super) struct Connection {
     /// Start of this turn's replies in `output`, and their number.
     turn_start: usize,
     turn_replies: usize,
-    /// The commit that has to be synced before further replies may leave. Replies keep their order, so the number falls only if a sync
-    /// fails.
+    /// The commit that has to be synced before further replies may leave. Replies keep their order, so the number falls only if a commit or
+    /// a sync fails.
     pub needs: u64,
     /// Replies that wait for a sync, in order.
     awaiting: VecDeque<Awaiting>,
@@ -133,7 +133,7 @@ pub(super) enum Handled {
     All,
     /// Before the next request, work for other clients has to be done, or the turn is so long that it has to be committed.
     Others,
-    /// Whether the event-loop iteration has to be committed before the next request.
+    /// The iteration has to be committed before the request is run: it was not run yet.
     Commit,
     /// The engine failed; the turn has to be dropped.
     EngineFailed,
@@ -217,7 +217,7 @@ impl Connection {
         self.is_paused() || waits && self.unhandled().len() >= INPUT_WAITING
     }
 
-    /// Whether the client sends nothing because it waits for the server.
+    /// Whether a request of the client waits or is worked on, so that the client is silent for a reason.
     pub fn is_waiting(&self) -> bool {
         self.is_held_up() || self.session.is_in_steps()
     }
@@ -234,7 +234,8 @@ impl Connection {
         can_handle || self.takes_more || self.has_more && !self.is_blocked || self.can_read()
     }
 
-    /// Marks a client as dead that has disconnected while its request waits: nothing must be removed for it.
+    /// Marks a client as dead that has disconnected while its request waits and is not read from, so that no read tells of the end. A
+    /// `BLPOP` of a dead client must not remove an item.
     pub fn check_shut(&mut self) {
         self.is_dead |= self.is_shut && (self.session.is_waiting() || self.session.is_in_steps()) && self.is_full();
     }
@@ -274,7 +275,7 @@ impl Connection {
         server.start_stopwatch();
         while !self.is_ending && !self.is_dead && !self.is_held_up() {
             if server.scripts.is_running() && (self.has_begun() || self.session.is_primary) {
-                // A request that is half done waits, since its writes are not part of the script; those of the primary are not either.
+                // While a script runs, half-done requests and those of the primary wait: their writes are not part of the script.
                 self.has_waiting = true;
                 break;
             }
@@ -542,7 +543,7 @@ impl Connection {
             return Ended::Closes;
         }
         keyspace.note_unsynced(server.configuration.fsync == Fsync::Always);
-        // Needs left there by other clients are not this client's.
+        // Drops what requests of other clients have left there.
         keyspace.take_needs();
         self.session.uploaded = self.upload.take();
         self.session.is_uploaded = self.session.uploaded.is_some();
@@ -566,7 +567,7 @@ impl Connection {
     /// The turn's writes are in the engine: its replies may leave when the commit that they need is among the synced ones (`None`: at
     /// once).
     pub fn release_replies(&mut self, committed: u64, synced: Option<u64>) {
-        // Writes that were planned and then not made are in no commit.
+        // The commit in `needs` was not made if its writes were withdrawn.
         self.needs = self.needs.min(committed);
         let needs = if synced.is_some_and(|synced| self.needs > synced) { self.needs } else { 0 };
         self.end_turn(needs);
@@ -612,12 +613,12 @@ impl Connection {
 
     /// Replaces the turn's replies by errors, since its writes are lost.
     pub fn refuse(&mut self, text: &[u8]) {
-        // The link begins again at the offset that the engine has.
+        // A link to a primary is closed: the next one begins at the offset that the engine has.
         self.is_dead |= self.session.is_primary;
         self.is_held = false;
         self.output.truncate(self.turn_start);
         self.later.truncate(self.turn_start);
-        // Later replies go to a client that knows nothing of the lost writes.
+        // The client is told nothing of the lost writes, so later replies need not wait for them.
         self.needs = 0;
         for _ in 0..self.turn_replies {
             Writer::new(&mut self.output, self.session.protocol).error(text);
@@ -640,7 +641,7 @@ impl Connection {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
                     share = share.saturating_sub(bytes);
-                    // A primary is there as long as something comes from it, whatever it is sent.
+                    // A primary counts as alive only if it sends something, whatever is sent to it.
                     if !self.session.is_primary {
                         self.active = now;
                     }

@@ -37,7 +37,7 @@ impl Late for EventLoop {
         }
         data.server.is_ending |= self.stopper.has_order();
         if data.server.is_ending {
-            // An end of the process does not wait for the script.
+            // The server ends without waiting for the script.
             data.server.scripts.drop_running();
         }
         data.keyspace.take_needs();
@@ -50,7 +50,7 @@ impl Late for EventLoop {
 }
 
 impl EventLoop {
-    /// Holds the replies since the last commit. Called again for the same script, it finds no others: the rest is settled.
+    /// Holds the replies since the last commit. Later calls for the same script find the same clients, as all others are settled by then.
     fn hold(&mut self) {
         for id in &self.unsettled {
             if let Some(connection) = self.connections.get_mut(*id) {

@@ -1,7 +1,7 @@
 //! Long strings in a client's output, which are read as the client takes them.
 //!
-//! The output buffer holds the rest of the reply; `LaterStrings` has a reader of each string and its position in the output. A reply of any
-//! length takes one stage of memory (`STAGE`), and the next stage is read only when the client has taken the one before.
+//! The output buffer holds the rest of the reply; `LaterStrings` has a reader of each string and its position in the output. A string of
+//! any length takes [`STAGE`] bytes of memory; the next ones are read only when the client has taken these.
 
 use super::stream::Stream;
 use crate::command::LaterString;

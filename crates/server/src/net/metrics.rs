@@ -2,7 +2,8 @@
 //!
 //! A thread of its own accepts one request at a time: the reply to `GET /metrics` is in Prometheus's text format, that to `GET /health` is
 //! `ok`. The thread has no figures of its own: it wakes the network's thread, which writes them down at the end of its turn. So a server
-//! that hangs fails its health check. A request has two seconds and a few kilobytes.
+//! that hangs fails its health check. A request has at most a few kilobytes; each of its pieces, of which there may be 64, and each part of
+//! the reply may take two seconds.
 
 use crate::command::{Configuration, Server, metrics};
 use crate::keyspace::Keyspace;
@@ -16,7 +17,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Longest time for a client to send or take something, and for a reply to wait for the figures.
+/// Longest time for a client to send a piece of its request or take a part of the reply, and for a reply to wait for the figures.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request.
 const REQUEST_MAX: usize = 8 << 10;
@@ -141,7 +142,7 @@ impl Responder {
         }
     }
 
-    /// Has the network's thread write the figures down.
+    /// Asks the network's thread for the figures; `None`: it has not written them down in time.
     fn ask(&self) -> Option<String> {
         let (sender, receiver) = sync_channel(1);
         *self.wanted.lock() = Some(sender);

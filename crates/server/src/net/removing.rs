@@ -5,13 +5,13 @@ use crate::command::tell_ended;
 use crate::keyspace::{DATABASES, Keyspace};
 use crate::log::Level;
 
-/// Nanoseconds of an event-loop iteration for evictions, and nanoseconds while the iteration has added more bytes than were evicted.
+/// Nanoseconds that evictions may take in an iteration, and nanoseconds while the data are larger than after the previous iteration.
 const EVICTING_NS: u64 = 1_000_000;
 const EVICTING_MOST_NS: u64 = 5_000_000;
 /// Part of the limit by which data may grow while they are beyond it. After that, requests that may add data wait until enough keys are
 /// evicted.
 const GROWTH_PART: u64 = 16;
-/// Milliseconds until a removal is tried again that has failed.
+/// Milliseconds between a failed removal and the next attempt.
 const RETRY_MS: u64 = 1000;
 
 /// Progress of evictions.

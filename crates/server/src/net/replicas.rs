@@ -1,7 +1,7 @@
 //! Replicas' connections: synchronisations, and the stream.
 //!
-//! A replica's connection is a position in the stream. While it has little unsent output, it gets the next bytes, and only bytes that the
-//! engine's log has. So a slow replica costs disk, where the stream is stored, and no memory.
+//! A replica's connection has a position in the stream. While the connection has little unsent output, it gets the next bytes of the
+//! stream, and only bytes that the engine's log has. So a slow replica costs disk, where the stream is stored, and no memory.
 //!
 //! A full synchronisation takes a snapshot of the data between two event-loop iterations. All replicas that wait get one of the same moment
 //! and its offset, each read by a thread of its own (`transfer`), and then the stream from that offset on. Nothing is forked, and no file
@@ -26,7 +26,7 @@ use transfer::{Chunk, Transfer};
 
 /// Bytes of unsent output below which a replica's connection gets more.
 const UNSENT: usize = 256 << 10;
-/// Number of times that a replica which takes everything gets more in an iteration: together about as much as an iteration commits at most.
+/// Most times that a replica gets more in one iteration, if it takes everything: 8 MiB in all, about as much as an iteration commits.
 const ROUNDS: usize = 32;
 /// Nanoseconds of an iteration after which a replica gets no more: the stream may have to be read from the medium.
 const SUPPLY_NS: u64 = 2_000_000;
@@ -104,7 +104,7 @@ impl EventLoop {
         }
         if has_come(self.links.next_ping, now, interval) {
             self.links.next_ping = now.saturating_add(interval);
-            // During a handover a replica is to have everything once.
+            // During a handover nothing is added, so that a replica can reach the end of the stream.
             if !server.upstream.failover.runs() {
                 server.feed.ping();
             }
@@ -119,7 +119,7 @@ impl EventLoop {
     /// Begins synchronisations and gives replicas the stream, which the engine has. Nothing of the iteration is left to be committed.
     pub(super) fn serve_replicas(&mut self, data: &mut Data, now: u64) {
         self.links.leaving.retain(|thread| !thread.is_finished());
-        // Replicas are closed when the stream gets another id, and ask again at once.
+        // Closes replicas whose stream has got another id in this iteration: they connect and ask again at once.
         self.end_killed(data);
         let ids: Vec<u64> = data.server.replicas.iter().map(|(id, _)| id).collect();
         ids.iter().for_each(|id| self.grant(data, *id, now));
@@ -165,7 +165,7 @@ impl EventLoop {
         self.tell_stream_id(data);
         let Some(replica) = data.server.replicas.get_mut(id) else { return };
         replica.enter(Stage::Online, now);
-        // It asks for what is behind the bytes that it has.
+        // The replica has all bytes before those that it asks for.
         (replica.sent, replica.acknowledged) = (from, Some(from));
         let stream = data.keyspace.stream().filter(|_| replica.takes_id).map(|position| format!(" {}", position.id));
         let reply = format!("+CONTINUE{}\r\n", stream.unwrap_or_default());
@@ -274,7 +274,7 @@ impl EventLoop {
         };
         let (stream, at) = match position {
             Some(position) => (position.id.as_str().to_owned(), position.offset),
-            // Nobody can go on from here.
+            // Without a stream, the client gets a new id, under which no stream can be continued.
             None => (data.keyspace.new_stream_id().as_str().to_owned(), 0),
         };
         if let Some(replica) = data.server.replicas.get_mut(id) {
@@ -303,7 +303,7 @@ impl EventLoop {
             let Some(connection) = self.connections.get_mut(id).filter(|connection| !connection.is_dead && !connection.is_ending) else {
                 return;
             };
-            // More is to be had, as far as it is known. If the replica takes nothing now, the kernel tells when it does.
+            // There may be more for it. If the replica takes nothing now, the kernel tells when it does.
             connection.has_more = true;
             let is_late = round > 0 && data.server.monotonic_ns() >= until;
             if is_late || connection.unsent() >= UNSENT && connection.is_blocked() {
@@ -351,7 +351,7 @@ impl EventLoop {
                 }
                 match read {
                     Ok(()) if bytes > 0 => {}
-                    // Its part of the stream is kept no longer.
+                    // The bytes that the replica needs are no longer stored.
                     _ if from < data.keyspace.backlog_start() && self.close_if_behind(data, id, end.saturating_sub(from)) => {}
                     Ok(()) => self.close_replica(data, id, "replica_closed", &[("why", &"the stream ends too early")]),
                     Err(error) => self.close_replica(data, id, "replica_closed", &[("why", &error)]),

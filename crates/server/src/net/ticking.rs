@@ -10,8 +10,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Number of keys with passed deadlines that are removed at once, repeatedly for so long while there are more; then other work goes on for
-/// so many milliseconds. So a wave of them takes a fifth of the thread's time; in Redis, a quarter.
+/// Keys with passed deadlines are removed so many at a time, for so many nanoseconds; while there are more, the removal goes on so many
+/// milliseconds after the iteration's begin. So it takes at most a fifth of the thread's time; in Redis, a quarter.
 pub(super) const EXPIRED_AT_ONCE: usize = 200;
 pub(super) const EXPIRING_NS: u64 = 2_000_000;
 pub(super) const EXPIRING_PAUSE_MS: u64 = 10;
@@ -82,7 +82,7 @@ struct Wishes {
     is_asked: AtomicBool,
 }
 
-/// Interval between syncs, milliseconds. There is one without a wish for durability, too: elements of deleted collections are kept until a
+/// Interval between syncs, milliseconds. Data are synced even with `appendfsync no`, as elements of deleted collections are kept until a
 /// sync.
 fn interval(fsync: Fsync) -> u64 {
     match fsync {
@@ -102,9 +102,9 @@ impl SyncThread {
                 if ordered.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
-                // Before the sync looks at what is committed: a later commit asks again.
+                // Cleared before the sync takes the number of the last commit: a later commit asks again.
                 theirs.is_asked.swap(false, Ordering::AcqRel);
-                // The keyspace knows the result. A client may have waited for it, which the next tick would serve otherwise.
+                // The keyspace has the result. The waker lets clients go on that wait for it; otherwise the next tick would.
                 let _ = syncer.sync();
                 let _ = waker.wake();
             }

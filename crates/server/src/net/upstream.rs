@@ -1,7 +1,8 @@
-//! The link of a replica to its primary, as the event loop has it: it begins links, lends them a successor for all data, puts a whole one
-//! in the place of the keys, and serves the primary's connection, which carries the stream. Also the steps of a handover (`FAILOVER`).
+//! The event loop's side of a replica's link to its primary. The event loop begins links, lends a link a successor of the keyspace into
+//! which it loads all data, puts a complete successor in the place of the keys, and serves the primary's connection, which carries the
+//! stream. It also takes the steps of a handover (`FAILOVER`).
 //!
-//! All of it happens between two event-loop iterations, when nothing is left to be committed. A link that fails or breaks is begun again,
+//! This work is done between two event-loop iterations, when nothing is left to be committed. A link that fails or breaks is begun again,
 //! once a second; the data stay as they are meanwhile.
 
 use super::connection::Connection;
@@ -37,7 +38,7 @@ pub(super) struct PrimaryLink {
     /// When the last attempt began, and when the last acknowledgement was sent; unix milliseconds.
     begun: Option<u64>,
     acknowledged: Option<u64>,
-    /// A commit and its offset in the stream, which is durable when the commit is synced; and the last offset that is.
+    /// A commit and the stream's offset at it, kept until the commit is synced; and the last offset that is known to be durable.
     mark: Option<(u64, u64)>,
     durable: Option<u64>,
 }
@@ -234,7 +235,7 @@ impl EventLoop {
         if new != position.id {
             data.keyspace.change_stream_id(new);
             self.commit_all(data);
-            // They learn the new id when they come back.
+            // Replicas of this server learn the new id when they come back.
             data.server.close_replicas();
             self.serve_others(data);
         }
@@ -260,7 +261,7 @@ impl EventLoop {
             }
             Err(error) => server.event(Level::Warning, "library_not_loaded", &[("why", &error)]),
         }
-        // What they have is of another stream, or of the old data.
+        // Replicas of this server have another stream, or the old data.
         server.close_replicas();
         let keys: u64 = (0..DATABASES).map(|db| data.keyspace.size(db)).sum();
         server.event(Level::Notice, "loaded_from_primary", &[("keys", &keys), ("stream", &id), ("offset", &offset)]);
@@ -329,7 +330,7 @@ impl EventLoop {
         let Some(offset) = data.keyspace.stream().map(|position| position.offset) else { return };
         let (committed, synced) = (data.keyspace.committed(), data.keyspace.synced());
         let own = &mut self.upstream;
-        // Nothing is known of commits before the start.
+        // 0: no sync since the start, so nothing is known of the commits before it.
         let is_synced = |commit: u64| synced > 0 && commit <= synced;
         if let Some((_, durable)) = own.mark.filter(|(commit, _)| is_synced(*commit)) {
             own.durable = Some(durable);
@@ -353,7 +354,7 @@ impl EventLoop {
                 Some(to.clone())
             }
             _ if is_late => {
-                // Nothing has changed so far that could fail.
+                // While a handover waits, it can be given up without an error.
                 let _ = data.server.abort_failover(data.keyspace, "Replica never caught up before timeout");
                 return;
             }
@@ -385,7 +386,7 @@ fn plan(server: &Server, keyspace: &Keyspace, primary: Address, promotes: bool) 
     let following = &configuration.following;
     let listens = if following.is_encrypted && configuration.tls_port > 0 { configuration.tls_port } else { configuration.port };
     let port = if following.announced_port > 0 { following.announced_port } else { listens };
-    // The target of a handover follows this server's stream.
+    // The target of a handover knows this server's stream by its present id.
     let own = || keyspace.stream().map(|position| (position.id, position.offset));
     Plan {
         primary,

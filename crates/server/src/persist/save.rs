@@ -274,7 +274,7 @@ struct Interruptible<'a> {
 impl Write for Interruptible<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.stops.load(Ordering::Acquire) {
-            return Err(io::Error::other("it was told to stop"));
+            return Err(io::Error::other("saving was stopped"));
         }
         self.file.write(bytes)
     }

@@ -24,8 +24,8 @@ const LINE_MAX: u64 = 64 << 10;
 const REPEATED: usize = 200;
 /// Bytes that are read at once.
 const BUFFER: usize = 256 << 10;
-/// Version of Valkey whose data are read. Valkey writes data of older versions for a replica that says none, and not all of its keys fit
-/// into them; other primaries do not know the option.
+/// Version that the replica reports to its primary. A Valkey writes an older format for a replica that reports none, and that format
+/// cannot hold all of its keys. Other primaries do not know the option, and their error is ignored.
 const LIKE_VALKEY: &[u8] = b"9.0.0";
 /// Length of the mark at the end of data whose length is not known before.
 const MARK: usize = 40;
@@ -80,7 +80,7 @@ pub enum Ending {
 pub struct Failure {
     /// Reason, for people.
     pub why: String,
-    /// The part that the primary has in a handover.
+    /// Part of the primary in a handover, as far as its reply tells.
     pub target: Target,
     /// The unfinished successor, which is to be abandoned.
     pub next: Option<Box<Keyspace>>,
@@ -161,7 +161,7 @@ impl Link {
         let theirs = progress.clone();
         let work = move || {
             let tell = |message| {
-                // Nobody may be left who wants to know; a successor that is lost with the message is found and removed by name.
+                // The receiver may be gone; the data of a successor that is lost with the message are removed later.
                 let _ = sender.send(message);
                 let _ = waker.wake();
             };
@@ -181,7 +181,7 @@ impl Link {
     pub fn lend(&mut self, next: Keyspace) {
         self.is_lent = true;
         if let Some(successors) = self.successors.take() {
-            // If the thread has ended, the successor is gone, and is removed by name.
+            // If the thread has ended, the successor is dropped here, and its data are removed later.
             let _ = successors.send(Box::new(next));
         }
     }
@@ -215,7 +215,7 @@ impl Link {
     pub fn end(mut self) -> Option<Box<Keyspace>> {
         self.stop();
         if !self.is_lent {
-            // It may be waiting for an address, and holds nothing.
+            // The thread may be waiting for a name server, and has no successor.
             return None;
         }
         let _ = self.thread.take().map(JoinHandle::join);
@@ -249,17 +249,17 @@ fn run(plan: &Plan, progress: &Arc<Progress>, tell: &dyn Fn(Message), lent: &Rec
     };
     let mut link = Handshake { from: BufReader::with_capacity(BUFFER, wire) };
     let (id, offset) = match link.greet(plan) {
-        Ok(Grant::Rest(_)) if plan.wants.is_none() => return Ending::Failed(failure("the primary goes on with a stream that is not here")),
+        Ok(Grant::Rest(_)) if plan.wants.is_none() => return Ending::Failed(failure("the primary continues a stream, and none is here")),
         Ok(Grant::Rest(id)) => return Ending::Continues(id, Box::new(establish(link.from))),
         Ok(Grant::All(id, offset)) => (id, offset),
         Err(failure) => return Ending::Failed(failure),
     };
     tell(Message::Needs);
-    let Ok(mut next) = lent.recv() else { return Ending::Failed(failure("it was told to end")) };
+    let Ok(mut next) = lent.recv() else { return Ending::Failed(failure("the link was given up")) };
     match link.receive(&mut next, plan) {
         Ok(db) => Ending::Loaded(next, (id, offset, db), Box::new(establish(link.from))),
         Err(why) => {
-            // The writes so far go with all others of the successor.
+            // Uncommitted writes are dropped here; the successor's other writes are removed when it is abandoned.
             next.discard();
             Ending::Failed(Failure { next: Some(next), ..failure(why) })
         }
@@ -314,7 +314,7 @@ impl Handshake {
     fn greet(&mut self, plan: &Plan) -> Result<Grant, Failure> {
         self.from.get_mut().progress().shake_hands();
         let reply = self.ask(&[b"PING"])?;
-        // A primary that wants a password first is there, too.
+        // A primary that wants a password before `PING` can be reached as well.
         let is_there = [&b"+"[..], b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"].iter().any(|start| reply.starts_with(start));
         if !is_there {
             return Err(refused("PING", &reply));
@@ -326,7 +326,7 @@ impl Handshake {
                 return Err(refused("AUTH", &reply));
             }
         }
-        // A primary that does not know these goes on without.
+        // Errors are ignored: they come from a primary that does not know the option.
         let (port, address) = (plan.announced.0.to_string(), plan.announced.1.as_bytes());
         self.ask(&[b"REPLCONF", b"listening-port", port.as_bytes()])?;
         if !address.is_empty() {
@@ -346,12 +346,12 @@ impl Handshake {
 
     /// Loads all data into a successor; returns the database that is selected behind them.
     fn receive(&mut self, next: &mut Keyspace, plan: &Plan) -> Result<usize, String> {
-        let head = self.line().map_err(|error| format!("no data came: {}", text(&error)))?;
-        let size = size(&head).ok_or_else(|| format!("what came was no data: {}", shown(&head)))?;
+        let head = self.line().map_err(|error| format!("the primary sent no data: {}", text(&error)))?;
+        let size = size(&head).ok_or_else(|| format!("the primary sent no length of its data, but {}", shown(&head)))?;
         let total = if let Size::Bytes(total) = size { total } else { 0 };
         let progress = self.from.get_ref().progress().clone();
         progress.transfer(total);
-        // Clients read the old data meanwhile, and this thread ends with its work.
+        // The thread stays at low priority until it ends: clients read the old data meanwhile.
         give_way();
         let each = || {
             if !plan.delay.is_zero() {

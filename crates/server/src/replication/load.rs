@@ -18,8 +18,7 @@ const REPEATED: usize = 200;
 
 /// Loads an RDB file into an empty keyspace, durably. Keys whose deadline has passed are loaded, too: the primary removes them by name.
 /// `version`: the version of Redis that functions see. Returns the database that is selected at the beginning of the stream, and the
-/// number of bytes of the file. `each` is called for each key, and
-/// regularly while a library of functions loads.
+/// number of bytes of the file. `each` is called for each key, and regularly while a library of functions loads.
 ///
 /// # Errors
 /// Damage of the file, and where it is; errors of the engine, and of `each`. The keyspace holds a part of the keys then.
@@ -28,7 +27,7 @@ pub fn load(from: impl Read, into: &mut Keyspace, version: &str, each: &dyn Fn()
     let loaded = Loader { into, version, each, machine: None, db: 0, selected: 0 }.load(from);
     into.treat_passed(Passed::Removed);
     let loaded = loaded?;
-    // The event loop puts the data in the place of its own, and does not wait for the medium for this, too.
+    // The families of stored bytes are made here, so that the event loop need not wait for the medium when it takes the data over.
     into.stream_families_maker()().map_err(|error| error.to_string())?;
     into.commit(&WriteOptions::new(Durability::Sync)).map_err(|error| error.to_string())?;
     Ok(loaded)

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time for which a read waits before it looks whether the link is given up.
+/// Longest wait of a read between two checks whether the link was given up.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Nanoseconds between two newlines to a primary that sends its data, which show it that the replica is there.
+/// Nanoseconds between two newlines to a primary that sends its data: they tell it that the replica is alive.
 const BEAT_NS: u64 = 1_000_000_000;
 
 /// Stages of a link.
@@ -72,7 +72,7 @@ impl Progress {
 
     /// Fails if the link was given up.
     pub(super) fn check(&self) -> io::Result<()> {
-        let told = || io::Error::new(ErrorKind::ConnectionAborted, "it was told to end");
+        let told = || io::Error::new(ErrorKind::ConnectionAborted, "the link was given up");
         if self.stops.load(Ordering::Acquire) { Err(told()) } else { Ok(()) }
     }
 }
@@ -133,7 +133,7 @@ impl Wire {
     /// Appends the bytes that have been decrypted already.
     pub(super) fn drain(&mut self, out: &mut Vec<u8>) {
         if let Transport::Encrypted(stream) = &mut self.transport {
-            // Ends in an error when there are no more for now, with all of them appended.
+                // Once all decrypted bytes are appended, this ends in an error, as the connection is still open.
             let _ = stream.conn.reader().read_to_end(out);
         }
     }

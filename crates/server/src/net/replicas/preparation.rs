@@ -34,7 +34,7 @@ impl Preparation {
         match self.result.try_recv() {
             Ok(result) => Some(result),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("the thread that prepares it has panicked".into())),
+            Err(TryRecvError::Disconnected) => Some(Err("the thread that prepares the stream has panicked".into())),
         }
     }
 

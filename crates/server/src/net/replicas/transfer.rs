@@ -1,7 +1,7 @@
 //! A thread that reads all data for a replica from a snapshot, as a file in Redis's format.
 //!
-//! The file goes to the event loop in chunks, a few at a time, so memory does not grow with the data, and the replica's speed is the
-//! thread's. The thread ends, and drops its snapshot, when nobody takes the chunks any more.
+//! The file goes to the event loop in chunks, a few at a time, so memory does not grow with the data, and the thread is as fast as the
+//! replica takes them. The thread ends, and drops its snapshot, when nobody takes the chunks any more.
 
 use crate::keyspace::{Image, StreamId};
 use crate::persist::{Contents, write_image};
@@ -38,7 +38,8 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Starts the thread. `mark`: the data are announced as ending in this mark, not by their length, which takes a reading of its own.
+    /// Starts the thread. `mark`: the data are announced as ending in this mark. Without a mark they are announced by their length, for
+    /// which they are read once more.
     pub fn start(image: Image, contents: Contents, mark: Option<StreamId>, waker: Arc<Waker>) -> io::Result<Transfer> {
         let (sender, chunks) = sync_channel(WAITING);
         let stops = Arc::new(AtomicBool::new(false));
@@ -49,7 +50,7 @@ impl Transfer {
                 Ok(()) => Chunk::End(mark.map_or(Vec::new(), |mark| mark.as_bytes().to_vec())),
                 Err(why) => Chunk::Failed(why),
             };
-            // The snapshot is free before anybody is told.
+            // The snapshot is released before the event loop hears of the end.
             drop(image);
             // The replica may be gone.
             let _ = pipe.send(last);
@@ -66,7 +67,7 @@ impl Transfer {
                 Some(chunk)
             }
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Chunk::Failed("the thread that reads them has panicked".into())),
+            Err(TryRecvError::Disconnected) => Some(Chunk::Failed("the thread that reads the data has panicked".into())),
         }
     }
 
