@@ -11,7 +11,7 @@ fn refuse(lua: Stack, text: &str) -> ! {
     lua.raise()
 }
 
-/// `redis.register_function(name, function)`, or with one table of named arguments.
+/// `redis.register_function(name, function)`, or `redis.register_function{...}` with named arguments.
 pub(crate) fn register(lua: Stack) -> c_int {
     if lua.state().mode.get() != Mode::Loading {
         refuse(lua, "redis.register_function can only be called on FUNCTION LOAD command")

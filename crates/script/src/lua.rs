@@ -19,9 +19,9 @@ pub(crate) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
 pub(crate) const GLOBALS: c_int = ffi::LUA_GLOBALSINDEX;
 /// Number of results that asks for all.
 pub(crate) const ALL: c_int = ffi::LUA_MULTRET;
-/// Bytes from which on memory for a block is provided before Lua allocates it.
+/// Smallest block, bytes, for which [`State::provide`] is called before Lua allocates it.
 const LARGE: usize = 64 << 10;
-/// Bytes of an item and of a field of a table, about.
+/// Approximate bytes of an item and of a field of a table.
 const ITEM: usize = 16;
 const FIELD: usize = 40;
 /// Bytes of text for which a native function counts one step.
@@ -321,7 +321,7 @@ impl Stack {
         self.raw_set(below(table));
     }
 
-    /// Replaces the key on top by the next key and its value; at the end, removes it. The table's key is one of [`Stack::next`] itself.
+    /// Replaces the key on top by the next key and its value; at the end, removes it. The key is nil at first, then that of the last call.
     pub(crate) fn next(self, table: c_int) -> bool {
         unsafe { ffi::lua_next(self.0, table) != 0 }
     }
@@ -410,7 +410,7 @@ impl Stack {
         unsafe { ffi::luaL_checknumber(self.0, argument) }
     }
 
-    /// Argument as an integer of 64 bits, cut as C does.
+    /// Argument as an integer of 64 bits, without its fraction, as C converts it.
     pub(crate) fn integer_argument(self, argument: c_int) -> i64 {
         unsafe { ffi::luaL_checkinteger(self.0, argument) as i64 }
     }
@@ -459,7 +459,7 @@ impl Stack {
         unsafe { ffi::lua_gc(self.0, ffi::LUA_GCCOLLECT, 0) };
     }
 
-    /// Source and current line of the function that raised an error, seen from an error handler. A native function's error is its caller's.
+    /// Source and current line of the function that raised an error, for an error handler. For a native function, those of its caller.
     pub(crate) fn culprit(self) -> Option<(&'static CStr, c_int)> {
         // SAFETY: as above; `record` is plain data that `lua_getstack` and `lua_getinfo` fill, and the source belongs to a function that is
         // still called while the handler runs.
@@ -500,7 +500,7 @@ pub(crate) fn push_error(lua: Stack, text: &[u8]) {
 }
 
 impl State {
-    /// Collects garbage if so many more bytes would go beyond the bound, and could fit.
+    /// Collects garbage if so many more bytes would exceed the bound, and are not more than the bound by themselves.
     pub(crate) fn provide(&self, lua: Stack, bytes: usize) {
         if self.used().saturating_add(bytes) > self.memory_max() && bytes <= self.memory_max() {
             lua.collect();

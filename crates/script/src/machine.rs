@@ -29,7 +29,7 @@ impl Default for Settings {
     }
 }
 
-/// Part of the memory that the code of compiled scripts may have, as 1 / `COMPILED_SHARE`: Lua takes some four times as much for them.
+/// The code of all compiled scripts may have 1 / `COMPILED_SHARE` of the bound of Lua's memory. Compiled, it takes four times as much.
 const COMPILED_SHARE: usize = 32;
 /// Bytes that count for a compiled script beside its code.
 const SCRIPT_OVERHEAD: usize = 256;
@@ -43,7 +43,7 @@ struct Script {
     compiled: Option<(c_int, u64)>,
 }
 
-/// A library, where its functions are in the registry, and their runs.
+/// A library, and for each of its functions the number in the registry and the latest runs.
 struct Loaded {
     library: Library,
     kept: Vec<c_int>,
@@ -75,7 +75,7 @@ struct Job<'a> {
     failure: Option<Failure>,
 }
 
-/// Library of each function, by its name in lower case, and its position there.
+/// By the name of each function, in lower case: the name of its library, and the function's position there.
 type Functions = HashMap<Vec<u8>, (Vec<u8>, usize)>;
 
 /// Library of a function, and the function's position there. Names of functions ignore case.
@@ -94,7 +94,7 @@ pub struct Machine {
     generation: u64,
     /// Bytes of code whose compiled scripts the Lua state holds, each with [`SCRIPT_OVERHEAD`].
     compiled_bytes: usize,
-    /// Least bytes in use between two runs since garbage was last collected there.
+    /// Fewest bytes in use after a run, since garbage was last collected between two runs.
     kept_bytes: usize,
     /// Bytes of the code of all scripts.
     script_bytes: usize,
@@ -549,8 +549,8 @@ impl Machine {
         }
     }
 
-    /// Collects the garbage of a run that leaves much, so that other users of memory get it. Libraries may keep much: only what has come
-    /// since the last collection counts.
+    /// Collects garbage after a run if much may be there, so that the process gets the memory back. Values that libraries keep do not count
+    /// again and again: after a collection, only growth leads to the next one.
     fn tidy(&mut self) {
         let (used, bound) = (self.state.used(), self.state.memory_max());
         self.kept_bytes = self.kept_bytes.min(used);
@@ -716,8 +716,8 @@ impl Host for Loading<'_> {
     fn count_error(&mut self, _: &[u8]) {}
 }
 
-/// Host of libraries that are loaded into a new Lua state: no commands, no log, and no limit of time, since they kept to it when they were
-/// loaded first.
+/// Host of libraries that are loaded again, into a new Lua state: no commands, no log, and no limit of time, since each library has kept to
+/// the limit before.
 struct Nobody;
 
 impl Host for Nobody {

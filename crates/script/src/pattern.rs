@@ -8,7 +8,7 @@ const CAPTURES_MAX: usize = 32;
 /// Recursion of a match, at most.
 const DEPTH_MAX: u32 = 1000;
 
-/// End of a capture.
+/// Length of a capture, or why it has none: it is still open, or captures a position.
 #[derive(Clone, Copy, PartialEq)]
 enum Span {
     Open,
@@ -51,7 +51,7 @@ impl<'a> Match<'a> {
         Match { lua, text, pattern: &pattern[..end], captures: [(0, Span::Open); CAPTURES_MAX], level: 0, depth: 0 }
     }
 
-    /// Matches at a position; the end.
+    /// Matches at a position; returns the end of the match.
     pub(crate) fn at(&mut self, start: usize) -> Option<usize> {
         (self.level, self.depth) = (0, 0);
         self.run(start, 0)

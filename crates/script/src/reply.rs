@@ -9,7 +9,7 @@ use std::ffi::c_int;
 const NESTED_MAX: u32 = 100;
 /// Deepest nesting of a script's reply. In Redis the size of Lua's stack is the bound, some thousands.
 const DEPTH_MAX: u32 = 1000;
-/// Bytes of a script's reply, at most: a table that contains itself twice would have no end.
+/// Bytes of a script's reply after which no further value is written: a table that contains itself twice would have no end.
 const REPLY_MAX: usize = 1 << 30;
 
 /// Pushes an encoded reply. `None` if the bytes are not one, or nested too deeply; values may then be left on the stack.
@@ -109,7 +109,7 @@ fn bulk<'a>(input: &mut &'a [u8], line: &[u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// Text without ends of lines behind it.
+/// Text without the line breaks at its end.
 fn without_end(text: &[u8]) -> &[u8] {
     let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
     &text[..end]
@@ -284,7 +284,7 @@ fn write_table(lua: Stack, output: &mut Output, depth: u32) -> bool {
     true
 }
 
-/// Writes an error reply and has it counted, unless a command has counted it. The error's table is below the top.
+/// Writes an error reply, and has the host count the error unless a command has done so. The error's table is below the top.
 fn write_error(lua: Stack, output: &mut Output, message: &[u8]) {
     output.text(b'-', message);
     lua.field(-2, b"ignore_error_stats_update");

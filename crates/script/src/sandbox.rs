@@ -1,7 +1,7 @@
 //! Globals that scripts and functions see. A script cannot change any table that outlives it.
 //!
-//! Lua 5.1 has no read-only tables. A protected table is an empty table whose metatable leads to the table behind it; functions of
-//! Lua's library that write to a table or walk it and ignore its metatable are replaced by ones that know protected tables.
+//! Lua 5.1 has no read-only tables. A protected table is an empty table whose metatable leads to the table behind it. Functions of Lua's
+//! library that ignore metatables when they write to a table, or walk it, are replaced by ones that know protected tables.
 
 use crate::lua::{ALL, GLOBALS, Kind, Stack, native};
 use crate::redis::{self, add};
@@ -28,7 +28,7 @@ pub(crate) struct Tables {
 
 /// Globals of Lua's library that scripts do not have.
 const REMOVED: [&[u8]; 8] = [b"dofile", b"loadfile", b"print", b"getfenv", b"setfenv", b"newproxy", b"require", b"module"];
-/// Tables of functions that scripts and functions share: they have no settings.
+/// Libraries whose tables scripts and functions share, since they have no settings.
 const LIBRARIES: [&[u8]; 8] = [b"string", b"table", b"math", b"coroutine", b"os", b"bit", b"struct", b"cmsgpack"];
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -227,12 +227,12 @@ fn loadstring(lua: Stack) -> c_int {
     results
 }
 
-/// `load`: compiles the pieces that a function returns. They are joined first, so that no code of a script runs inside the parser.
+/// `load`: compiles the pieces that a function returns. The pieces are joined first, so that no code of a script runs inside the parser.
 fn load(lua: Stack) -> c_int {
     lua.function_argument(1);
     let name = if matches!(lua.kind(2), Kind::None | Kind::Nil) { &b"=(load)"[..] } else { lua.bytes_argument(2) };
     lua.set_top(2);
-    // Slot 3 has the pieces so far, as a string that counts against Lua's memory bound.
+    // The pieces are joined in the buffer for text, whose length counts against Lua's memory bound. Slot 3 stays empty.
     lua.push_bytes(b"");
     let start = lua.state().text.get().len();
     let mut length = start;

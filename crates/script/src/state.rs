@@ -18,7 +18,7 @@ const SPEED: c_int = 200;
 const WHOLE_CYCLES: c_int = 0;
 /// Capacity that a buffer of native functions keeps between two scripts, bytes.
 const BUFFER_KEPT: usize = 64 << 10;
-/// Seed of the random numbers of each script, as in Redis.
+/// First state of the random numbers of a machine, as in Redis. A script goes on with the numbers where the last one has stopped.
 const RANDOM_START: u64 = 0x1234_abcd_330e;
 
 /// Text of the error of a killed script, behind its code.
@@ -130,8 +130,8 @@ impl State {
         self.any_thread.set(lua);
     }
 
-    /// Bytes in use at which the collector runs next if `used` bytes are the least since its last cycle. Lua's own collector does little
-    /// work for a large block and waits until memory has doubled, so that garbage alone could fill the memory.
+    /// Bytes in use at which the collector is told to run next, where `used` are the fewest bytes in use since it ran last. Left to itself,
+    /// Lua's collector does little work for a large block and waits until memory has doubled, so garbage alone could fill the memory.
     fn next_mark(&self, used: usize) -> usize {
         let bound = self.memory_max.get();
         (bound / 4).max(used.saturating_add(bound / 8))
@@ -160,7 +160,7 @@ impl State {
         }
     }
 
-    /// Notes that the collector's settings may have changed.
+    /// Notes that a script may have changed the collector's settings.
     pub(crate) fn tune(&self) {
         self.is_tuned.set(true);
     }

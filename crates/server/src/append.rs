@@ -8,12 +8,12 @@
 //! the manifest lists both, each turn is written to the old increment and to the new one, so the manifest's files are complete at every
 //! moment, and only their last one can end in the middle of a command. Nothing is kept in memory for it, and nothing is forked.
 //!
-//! The engine's log is the truth. A turn is written here when the engine has it, so this log lacks what the end of the process or a
-//! power cut prevented; what it has may be more than the engine has after one. So a server that starts does not go on where the log ended:
-//! it begins a new base. The old files are listed until that is there.
+//! The engine's log decides. A turn is written here after the engine has it: if the process is killed in between, this log lacks the turn,
+//! and after a power cut it may have turns that the engine has lost. So a server that starts does not continue the old log: it begins a new
+//! base. The manifest lists the old files until the new base is complete.
 //!
-//! When a file cannot be written or synced, it is left as it is, and a new base is begun, which takes its place when it is whole. Until
-//! then writes are refused: what is acknowledged is in the log. The same holds when the first base fails, without which there is no log.
+//! When a file cannot be written or synced, it is left as it is, and a new base is begun, which takes its place when it is complete. Until
+//! then writes are refused, so that the log has all acknowledged writes. Writes are also refused if the first base of a log fails.
 
 mod base;
 mod files;
@@ -199,7 +199,7 @@ impl AppendLog {
 
     fn write_all(&mut self, bytes: &[u8]) -> Result<(), String> {
         if let Some(why) = &self.shared.lock().next_failure {
-            // Nothing may stand behind half a command.
+            // The file may end in half a command, behind which nothing may be written.
             return Err(why.clone());
         }
         let current = self.current.as_mut().map_or(Ok(()), |current| current.write(bytes));
@@ -247,7 +247,7 @@ impl AppendLog {
             news.push(News::NotRewritten(why));
         }
         if self.is_on && self.current.is_none() && self.rewriting.is_none() {
-            // There is nothing to write to; the next base begins with what is there then.
+            // There is no file to write to. The next base will have all effects until then.
             self.stop_noting(keyspace, feed);
         }
         if self.current.is_none()
@@ -277,7 +277,7 @@ impl AppendLog {
         let percentage = u128::from(size) * 100 / u128::from(first.max(1));
         let has_grown = growth.percentage > 0 && size > growth.least && percentage >= 100 + u128::from(growth.percentage);
         let is_due = self.is_asked || self.now >= self.not_before && (has_grown || self.current.is_none());
-        // A new increment lacks the parts so far: they would be written again and again while a long string makes the log grow.
+        // A new increment would lack the parts of long strings so far, which would be written once more for each new base.
         is_due && (self.current.is_none() || feed.may_begin(Reader::Log))
     }
 
@@ -300,7 +300,7 @@ impl AppendLog {
         let image = keyspace.image().with_ended();
         let task = Task { place, number, image, next: next.file.clone(), shared, stops: stops.clone() };
         let thread = Builder::new().name("sinter-base".into()).spawn(move || task.run()).map_err(|error| error.to_string())?;
-        // Not without the thread: nothing would be written to it. It is empty, so a sync before this lacks nothing.
+        // Set once the thread runs, as nothing is written to the increment otherwise. It is empty so far: no sync has missed any of it.
         self.shared.lock().next = Some(next.file.clone());
         self.figures.since = Some(self.now);
         self.rewriting = Some(Rewriting { next, thread, stops });
@@ -323,7 +323,7 @@ impl AppendLog {
         match ending {
             Ok(bytes) => {
                 files.current = Some(next.file.clone());
-                // The base heals all that went before, and not what its own increment lacks.
+                // The base ends all earlier failures, but not one of its own increment.
                 files.failure = files.next_failure.take();
                 drop(files);
                 self.base = bytes;

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// remove reserved keys that are left at its end.
 pub const PARTS: &[u8] = b"\0sinterdb:parts:";
 
-/// Strings that are written in parts at once. The names of their keys are few, so that a new primary can remove what an old one has left.
+/// Most strings that are written in parts at the same time. A new primary removes the reserved keys of all of them, so they are few.
 const PARTS_AT_ONCE: usize = 8;
 
 /// Name of a reserved key for parts.
@@ -59,8 +59,8 @@ pub struct Feed {
     /// The database that is selected at the end of the bytes of a primary.
     primary_db: Option<usize>,
     epoch: u64,
-    /// Sessions that write strings in parts, and the numbers of their keys: a reader that begins now would lack the parts so far. And
-    /// readers that wait for them.
+    /// Sessions that write strings in parts, with the numbers of their keys: a reader that began now would lack the parts so far. And which
+    /// [`Reader`]s wait until there are none.
     in_parts: BTreeMap<u64, usize>,
     waiting: [bool; 2],
 }
@@ -160,7 +160,7 @@ impl Feed {
         self.set(keyspace, |feed| feed.journal.log.want(wants));
     }
 
-    /// Says of what the replication stream is made. Nothing waits to be written.
+    /// Sets the source of the replication stream. Nothing waits to be written.
     pub fn set_source(&mut self, source: Source, keyspace: &mut Keyspace) {
         self.set(keyspace, |feed| {
             (feed.source, feed.primary_db) = (source, None);
@@ -169,8 +169,8 @@ impl Feed {
         });
     }
 
-    /// Removes the parts of strings that a server has left that is no primary any more, or was killed, and tells readers to do so. There
-    /// are some here on a replica, and elsewhere if the stream ended amid a string.
+    /// Removes parts of strings that a former primary or a killed server has left unfinished, here and, by `DEL`, at all readers.
+    /// `are_elsewhere`: the stream ended within a string, so that replicas may have parts although there are none here.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -192,7 +192,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Of what the replication stream is made.
+    /// The source of the replication stream.
     pub fn source(&self) -> Source {
         self.source
     }

@@ -334,8 +334,8 @@ fn check(keyspace: &Keyspace, server: &mut Server, session: &Session, request: &
     Ok(())
 }
 
-/// Checks a request of the primary, which may do everything that belongs into a stream of changes. A transaction must not begin to run
-/// that selects a database which is not here: its other commands would change the wrong one.
+/// Checks a request of the primary, which may run every command that belongs into a stream of changes. `SELECT` of a database that is not
+/// here is refused even before a transaction queues it: the transaction's other commands would change the wrong database.
 fn check_primary(unit: &Unit, arguments: &[&[u8]]) -> Outcome {
     if unit.command.name == "select" {
         database(arguments[1])?;
@@ -541,7 +541,8 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
 
-/// Replies with the error of a command that has run. A failure inside a script is the script's; what the engine refuses is sent again.
+/// Replies with the error of a command that has run. Failures of a primary's requests are noted, except those inside a script, which fails
+/// itself, and those of the engine, after which the primary sends the request again.
 fn fail(context: &mut Context, unit: &Unit, failure: &Failure) {
     refused(context, failure);
     if context.session.is_primary && !context.session.is_script && !failure.is_engine() {
