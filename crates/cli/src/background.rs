@@ -1,8 +1,8 @@
-//! The server in the background, and the notification of whoever supervises it that it is ready.
+//! The server in the background, and the message to its supervisor that it is ready.
 //!
-//! A background server is this command started once more, before there are threads and before data files are opened: the first process
-//! waits until the second one serves, and ends with its exit code if it fails. So a script that goes on finds a server, and a systemd
-//! service of type `forking` counts as started when it serves.
+//! For a background server, the command starts itself once more, before it has threads or open data files. The first process waits until
+//! the second one serves; if the second one fails, the first ends with its exit code. So a script finds a running server after the command,
+//! and a systemd service of type `forking` counts as started when the server serves.
 
 use crate::ended::Ended;
 use nix::sys::signal::{Signal, raise};
@@ -84,7 +84,7 @@ pub fn supervised(configured: Supervised) -> Supervised {
     }
 }
 
-/// Tells the supervisor of the process that it serves.
+/// Tells the supervisor that the server serves.
 ///
 /// # Errors
 /// Errors of the system.

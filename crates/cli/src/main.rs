@@ -64,7 +64,7 @@ enum Command {
     Report(report::ReportFlags),
 }
 
-/// Memory limit below which the allocator must not keep freed memory, bytes: without that, a process in 64 MiB was killed.
+/// Memory limit below which the allocator must not keep freed memory, bytes: if it does, the kernel kills a process that has 64 MiB.
 const LITTLE_MEMORY: u64 = 512 << 20;
 
 /// Size from which on freed memory goes back to the kernel at once, under [`LITTLE_MEMORY`], bytes.

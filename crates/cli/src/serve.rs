@@ -92,7 +92,7 @@ pub fn seed() -> io::Result<u64> {
     Ok(random_bytes(8)?.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
 }
 
-/// The name of a flag as files have it: flags have underscores, and most names have dashes.
+/// The name in a configuration file that a flag stands for: a flag may have underscores where most names have dashes.
 fn name_of(flag: &str) -> String {
     let dashes = flag.to_ascii_lowercase().replace('_', "-");
     all_names().find(|known| known.replace('_', "-") == dashes).map_or(dashes, str::to_owned)
@@ -147,7 +147,7 @@ fn directives(words: &[String], complaints: &mut Vec<Complaint>) -> Vec<Directiv
     all
 }
 
-/// Applies a line of the configuration.
+/// Applies one line of a configuration file, or a flag as such a line.
 fn apply(configuration: &mut Configuration, directive: &Directive) -> Result<(), String> {
     let name = directive.name.as_str();
     if directive.values.is_empty() {
@@ -239,9 +239,9 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // The next server may have written its own meanwhile.
+        // Another server may have written its process id there meanwhile.
         if std::fs::read_to_string(&self.0).is_ok_and(|text| text == PidFile::text()) {
-            // The file may have been removed by others.
+            // Others may remove the file at the same time.
             let _ = std::fs::remove_file(&self.0);
         }
     }

@@ -12,8 +12,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts the thread, before any other: later ones inherit that the signals are blocked for them. Until there is a server to stop, a
-    /// signal ends the process.
+    /// Starts the thread. No other thread may run yet: threads that are started later inherit that these signals are blocked. Until there
+    /// is a server to stop, a signal ends the process.
     ///
     /// # Errors
     /// The system has no thread left.

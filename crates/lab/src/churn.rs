@@ -81,7 +81,8 @@ impl Outcome {
         self.map.live() as f64 / self.map.capacity().max(1) as f64
     }
 
-    /// Bytes in use in the end that are not live, in zones: not written yet; dead in zones with live bytes; dead in zones without.
+    /// Bytes of used zones that are not live in the end, as numbers of zones: bytes that are not written yet; dead bytes in zones that have
+    /// live ones, too; dead bytes in zones that have none.
     pub fn waste(&self) -> [f64; 3] {
         let files = self.map.zones.iter().skip(self.map.metadata.end as usize).filter(|zone| zone.condition != Condition::Empty);
         let mut waste = [0; 3];

@@ -189,7 +189,7 @@ pub struct Page {
 }
 
 impl Published {
-    /// Why a rejected claim does not hold; that nothing is known of a claim that an original made and no measurement explains.
+    /// Why a rejected claim does not hold. For a claim of an original that no measurement explains, a sentence that says so.
     pub fn cause(&self, claim: &str, is_original: bool) -> Option<&str> {
         self.causes.get(claim).map(String::as_str).or(is_original.then_some("The cause is not known."))
     }

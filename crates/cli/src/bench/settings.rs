@@ -82,7 +82,7 @@ fn note_of_order(chosen: &Chosen) -> Option<String> {
     let sinks = family.preclude_last_level_data_seconds.is_on() && chosen.database.tiers.named().next().is_some();
     let waits = family.style == Style::Leveled && !family.level_compaction_dynamic_level_bytes;
     (sinks && waits).then(|| {
-        "level_compaction_dynamic_level_bytes is false: the last level, which age sends data to, gets none before the levels above are full"
+        "level_compaction_dynamic_level_bytes is false: the last level, where old data go, stays empty until the levels above are full"
             .into()
     })
 }

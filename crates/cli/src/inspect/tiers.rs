@@ -125,8 +125,8 @@ fn settings_of(state: &State, family: &FamilyState) -> Option<Arc<FamilySettings
     Some(Arc::new(settings).on_tiers(state.tiers.keys().copied()))
 }
 
-/// Time since which writes are kept from the last level, unix seconds; `None`: none are. An age chosen by the engine is unknown here, so
-/// that any write may be (1).
+/// Time from which on writes are kept from the last level, unix seconds; `None`: none are. If the engine chooses the age, it is not known
+/// here: the result is 1, as any write may be young enough.
 fn kept_since(state: &State, settings: &FamilySettings, now: u64) -> Option<u64> {
     settings.places_by_age().then_some(match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(age) => now.checked_sub(age).and_then(|at| at.checked_sub(1)).map_or(0, |limit| state.times.cut(limit).time),
@@ -232,7 +232,7 @@ pub(super) fn view(stores: &Stores, state: &State) -> Shown {
     // Tables on an unreadable tier are unknown, not missing.
     let missing = if stores.problems.is_empty() { unseen } else { 0 };
     if elsewhere > 0 {
-        let what = "do not lie where they belong by now: they wait to be moved, or found no room";
+        let what = "are not on the tier where they belong by now: they wait to be moved, or that tier is full";
         let _ = writeln!(text, "{elsewhere} tables with {:.1} MB {what}", bytes as f64 / MIB);
     }
     if unseen > 0 {
@@ -313,7 +313,7 @@ impl Looked<'_> {
                     let of_all = format!("{share:.1} % of those that tables did, {each:.1} for each MB");
                     writeln!(text, "  answered about {answered} gets, {of_all} ({counted})")
                 }
-                None => writeln!(text, "  how often it is read was not noted yet; who has it open knows it (property sinterdb.tiers)"),
+                None => writeln!(text, "  how often it is read is not noted yet; the open database tells it (property sinterdb.tiers)"),
             };
         }
         if let Some(Cost { reads, past_cache, mean, most }) = cost {

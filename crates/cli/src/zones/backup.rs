@@ -74,8 +74,7 @@ pub fn backup(flags: &BackupFlags) -> Result<ExitCode, Ended> {
     let (drive, directory, lost, damaged) = (drive.display(), directory.display(), copied.lost().len(), damages.len());
     writeln!(
         out,
-        "{directory}: what could be read of {drive}; of {lost} files something is lost, which is zeros there; {damaged} damaged. \
-         It is no backup."
+        "{directory}: what could be read of {drive}; {lost} files lack bytes, which are zeros there; {damaged} damaged. It is no backup."
     )?;
     Ok(ExitCode::FAILURE)
 }

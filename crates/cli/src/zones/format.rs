@@ -73,7 +73,7 @@ impl Emulated {
             let wrong = |what: String| format!("--emulate: {part:?}: {what}; the form is {FORM}");
             let (name, value) = part.split_once('=').ok_or_else(|| wrong("no NAME=VALUE".into()))?;
             if said.contains(&name) {
-                return Err(wrong("it was said before".into()));
+                return Err(wrong("it is given twice".into()));
             }
             said.push(name);
             let number = || value.parse::<u32>().map_err(|_| wrong("no number of zones".into()));
@@ -180,7 +180,7 @@ pub fn run(flags: &FormatFlags) -> Result<ExitCode, Ended> {
     )?;
     writeln!(out, "a database with the default settings can store {}", human(view.space.storable))?;
     if let Some(active) = view.geometry.max_active.filter(|active| *active < ACTIVE_ENOUGH) {
-        let what = "logs and manifests lie among tables, and keep zones from being emptied";
+        let what = "logs and manifests share zones with tables, which keeps zones from being emptied";
         writeln!(out, "only {active} zones may be active, so {what}: with {ACTIVE_ENOUGH} more could be stored")?;
     }
     if flags.emulate.is_some() {

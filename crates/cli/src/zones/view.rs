@@ -224,8 +224,8 @@ impl View {
         let use_of = match (count, used) {
             (0, _) => return None,
             (_, true) => "writes go to them by lifetime",
-            (1, false) => "not used: one keeps nothing apart",
-            (_, false) => "not used: io_uring refuses",
+            (1, false) => "not used: a single stream separates nothing",
+            (_, false) => "not used: io_uring is refused",
         };
         Some(format!("{count} write streams, {use_of}"))
     }

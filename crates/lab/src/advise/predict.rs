@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 const MEMTABLE_ENTRY: u64 = 36;
 /// Log bytes of a write beyond key and value: a record's header, a batch's, an entry's.
 const LOG_ENTRY: u64 = 36;
-/// Table bytes of an entry beyond key and value: trailer, offset, tag, filter, its share of the index, less what keys share and compress.
+/// Table bytes of an entry beyond key and value: trailer, offset, tag, filter, its share of the index, minus what shared prefixes and
+/// compression save.
 const TABLE_ENTRY: f64 = 2.0;
 /// Most writes that are simulated one by one. Larger workloads are scaled down, which keeps the shape of trees.
 const WRITES: u64 = 2_000_000;

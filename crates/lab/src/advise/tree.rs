@@ -10,9 +10,9 @@ use sinterdb::settings::{FamilySettings, Preclude};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes of tables that merges read per byte that a writer in a closed loop fills meanwhile. It depends on machine and values. With it, 50
-/// of the 54 write amplifications of study 1 at its small scale, on two processors, are within 15 %, with a mean error of -1 %; from 2.5 to
-/// 4 there are 48 or more. If merges lagged until writers are slowed down, there would be 23.
+/// Bytes of tables that merges read while a writer in a closed loop fills one byte of a memtable. The true number depends on machine and
+/// values. With 3, of the 54 write amplifications of study 1 (small scale, two processors) 50 are predicted within 15 %, with a mean error
+/// of -1 %; with 2.5 to 4 at least 48 are. With merges that lag until writers are slowed down, only 23 would be.
 const PACE: u64 = 3;
 
 /// The newest version of a key.

@@ -11,7 +11,7 @@ use sinterdb::clock::{Clock, SystemClock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Longest wait without a sleep, nanoseconds: shorter waits yield, because a sleep may end this much too late.
+/// Waits of at most so many nanoseconds yield instead of sleeping, because a sleep may end this much too late.
 const SLEEP_SLACK_NS: u64 = 100_000;
 /// Longest sleep, nanoseconds, so that the end of the phase is noticed.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
@@ -33,7 +33,8 @@ pub(super) struct Schedule<'a> {
 
 impl Schedule<'_> {
     /// Returns the moment at which operation `nth` of this thread begins, if the last one ended at `last_ns`; `None` if the phase is over.
-    /// In an open loop all threads together start at equal distances, and a start that has passed is not moved: the wait counts as latency.
+    /// In an open loop, the starts of all threads together are equally spaced. A start that has passed is not moved: the delay counts as
+    /// latency.
     /// If the next start lies behind the end of the phase, waits for that end: the time without a request belongs to the phase.
     #[inline]
     pub fn begin(&self, nth: u64, last_ns: u64) -> Option<u64> {
@@ -153,8 +154,8 @@ impl<'a> Meter<'a> {
         self.gauge.count(warming, operations, done);
     }
 
-    /// Ends the measured time. Requests of an open loop that the engine left no time for would have had the longest latencies: their wait
-    /// until the end counts as latency. `kind` gives the kind of the next request.
+    /// Ends the measured time. In an open loop, requests that were due and could not start in time would have had the longest latencies:
+    /// their wait until the end counts as latency. `kind` gives the kind of the next request.
     fn end(self, mut kind: impl FnMut() -> usize) {
         let now = self.schedule.clock.monotonic_ns();
         self.gauge.end(now);
@@ -270,7 +271,7 @@ impl<'a, S: Session> Client<'a, S> {
         Ok(())
     }
 
-    /// Requests of one kind, each in a loop of its own: what differs between kinds is decided before the loop.
+    /// Requests of one kind. Each kind has a loop of its own, so that nothing about the kind is decided for each request.
     fn only(&mut self, only: Only<'_>, mut key: KeyBuffer, batch: u64, meter: &mut Meter<'_>) -> Outcome<()> {
         self.choose(only.family);
         let key = key.buffer(only.operation);
@@ -394,7 +395,7 @@ struct KeyBuffer {
     coder: KeyCoder,
     /// The key, and the character that makes a missing key of it.
     bytes: Vec<u8>,
-    /// Whether the padding was overwritten.
+    /// Whether the last key was an inserted one, which has overwritten the padding.
     inserted: bool,
 }
 

@@ -26,7 +26,7 @@ fn upper_end(bucket: usize) -> u64 {
     ((high + 1) << shift) - 1
 }
 
-/// A read-modify-write of the one thread that writes: no locked instruction.
+/// Adds to a counter that only the calling thread writes, so that no locked instruction is needed.
 #[inline]
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Relaxed) + amount, Relaxed);
@@ -85,7 +85,7 @@ impl Gauge {
         let counters = &self.counters[usize::from(!warming)];
         add(&counters.operations, operations);
         add(&counters.bytes, done.bytes);
-        // Known when the caller is compiled, for most.
+        // For most callers the compiler knows the result.
         if done.asked > 0 {
             add(&counters.asked, done.asked);
             add(&counters.found, done.found);

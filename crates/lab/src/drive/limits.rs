@@ -53,7 +53,7 @@ fn limit_memory(bytes: u64) -> Result<Option<Group>, String> {
     Groups::read(&MEMORY)?.enter_below_limit(bytes)
 }
 
-/// Moves the process to a group that may use `percent` of a processor; `None` if it is the group made for its memory.
+/// Moves the process to a group that may use `percent` of a processor; `None`: the group made for the memory limit has got the quota, too.
 fn limit_time(percent: u32) -> Result<Option<Group>, String> {
     Groups::read(&TIME)?.enter(u64::from(percent))
 }
@@ -79,13 +79,13 @@ impl Confined {
     /// Number of processes that the kernel killed in the groups because their memory was full.
     pub fn kills(&self) -> u64 {
         let own = self.groups.iter().map(|group| group.own.clone());
-        // A limit from outside holds in place of one as high.
+        // No group is made where a limit from outside is as low: the kernel then kills in the outer group.
         let outside = || Groups::read(&MEMORY).map(|groups| groups.home).into_iter();
         if self.groups.is_empty() { outside().map(|group| kills(&group)).sum() } else { own.map(|group| kills(&group)).sum() }
     }
 }
 
-/// Files of a group with the number of killed processes, of version 1 and 2, and the name of the number in both.
+/// Files that have the number of killed processes of a group, of version 1 and of version 2, and the name of the number in both.
 const KILLS: ([&str; 2], &str) = (["memory.oom_control", "memory.events"], "oom_kill ");
 
 /// Number of processes that the kernel killed in a group because its memory was full.
@@ -245,14 +245,15 @@ impl Groups {
                 Ok(group) => return Ok(group),
                 Err(error) => first = first.or(Some(format!("{}: {error}", parent.display()))),
             }
-            // A group of version 1 may hold both processes and groups: if a group cannot be made here, those around it are not ours.
+            // Groups of version 1 may hold processes and groups at once. If none can be made in the innermost group, it is for lack of
+            // permission, and the groups around it permit no more.
             if !self.files.has_control {
                 break;
             }
         }
         let why = first.unwrap_or_default();
         let unit = if self.files.controller == "cpu" { "%" } else { "" };
-        // Only root can have a part of the tree of version 1.
+        // In version 1, only root can be given a part of the tree.
         let scope = format!(", or within `systemd-run --user --scope -p {}={value}{unit}`", self.files.property);
         let scope = if self.files.has_control { scope } else { String::new() };
         Err(format!("no cgroup can be made for it ({why}); run it as root{scope}"))
@@ -269,7 +270,7 @@ impl Groups {
         let control = parent.join("cgroup.subtree_control");
         if self.files.has_control && !fs::read_to_string(&control)?.split_whitespace().any(|controller| controller == self.files.controller)
         {
-            // Refused while the group itself has processes, unless it is the root.
+            // The kernel refuses this while the group itself has processes, unless it is the root group.
             fs::write(&control, format!("+{}", self.files.controller))?;
         }
         let group = Group { own: parent.join(format!("{PREFIX}{}", std::process::id())), home: self.home.clone() };
@@ -277,11 +278,11 @@ impl Groups {
         if group.own == self.home {
             return limit().map(|()| None);
         }
-        // A killed process of the same number made it.
+        // The group exists if a killed process of the same number has made it.
         let _ = fs::remove_dir(&group.own);
         fs::create_dir(&group.own)?;
         let entered = limit().and_then(|()| fs::write(group.own.join("cgroup.procs"), std::process::id().to_string()));
-        // Swap would let the group use more; where there is none, there is no such file.
+        // Swap would let the group use more than its limit. Without swap there is no such file.
         let swap = if self.files.has_control { 0 } else { value };
         let _ = self.files.swap.map(|file| fs::write(group.own.join(file), swap.to_string()));
         match entered {
@@ -294,7 +295,7 @@ impl Groups {
     }
 }
 
-/// Times, and the interval between them, at which a group is tried to be removed: a killed process stays in it for a moment.
+/// Attempts to remove a group, and the time between two of them: a killed process stays in its group for a moment.
 const TRIES: usize = 100;
 const BETWEEN: Duration = Duration::from_millis(10);
 

@@ -239,7 +239,7 @@ impl Plan {
     }
 }
 
-/// Number of the stream of [`Plan::holes`].
+/// Number of the random stream of [`Plan::holes`].
 const HOLES: u64 = (1 << 20) - 1;
 
 /// Number of a random stream of a thread in a phase, for up to 2^20 mixes and threads each: stream 0 chooses operations and sizes, stream
@@ -262,8 +262,8 @@ fn source(distribution: Distribution, count: u64, of: [u64; 3]) -> Source {
     Source::Drawn(match distribution {
         Distribution::Sequential => Draw::Sequential,
         Distribution::Uniform => Draw::Uniform,
-        // Hashed one after the other: repeats have neighbouring seeds, and with a sum the next phase of one repeat would equal a phase of
-        // the next.
+        // Seed, phase and index are hashed one after the other. Repeats have consecutive seeds: with a sum, phase 1 of one repeat would
+        // have the order of phase 0 of the next.
         Distribution::Unique => Draw::Unique(Permutation::new(count, of.into_iter().fold(1, |key, part| scramble(key ^ scramble(part))))),
         // One permutation in all phases: popular keys stay popular.
         Distribution::Zipf(alpha) => Draw::Zipf(Zipf::new(count, alpha), Permutation::new(count, scramble(!of[0]))),
@@ -330,7 +330,7 @@ impl Only<'_> {
         if self.operation == Operation::Seek { self.scan_length } else { 1 + self.random.below(self.scan_length as u64) as usize }
     }
 
-    /// The next request; it has no size if it does not write a value.
+    /// The next request; its size is 0 if it writes no value.
     #[inline]
     pub fn next_request(&mut self) -> Request {
         let size = if self.operation.writes_value() { self.value_size() } else { 0 };

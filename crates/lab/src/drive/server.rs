@@ -35,7 +35,8 @@ use std::thread;
 use std::time::Duration;
 use watch::Watch;
 
-/// Time for which a server at rest has no children and uses less than a tenth of a processor, nanoseconds. (PINGs cost it a hundredth.)
+/// A server is at rest if for so many nanoseconds it has no children and uses less than so many seconds of a processor, a tenth. (The PINGs
+/// of the watch cost it a hundredth.)
 const REST_NS: u64 = 500_000_000;
 const REST_CPU_SECONDS: f64 = 0.05;
 /// Time in which a server must come to rest, nanoseconds.
@@ -110,8 +111,8 @@ pub(super) fn run(spec: &RunSpec, server: &ServerSpec, stop: &AtomicBool, clock:
 /// Ticker of the processes that the kernel killed since the run began, because the memory of the server and its children was full.
 const KILLS: &str = "oom_kills";
 
-/// The end of a server that was killed in phase `last`, behind the phases `before`, with at most `limit` bytes of memory. A server that
-/// nobody had looked at yet had them all.
+/// The end of a server that was killed in phase `last`, behind the phases `before`, with at most `limit` bytes of memory. Without a reading
+/// of its memory, the server counts as having used all of them.
 fn killed_in(before: &[PhaseRecord], last: PhaseRecord, limit: Option<u64>) -> Killed {
     let all = || before.iter().chain([&last]);
     let seen = all().map(|phase| phase.memory.peak_resident_bytes).max().filter(|bytes| *bytes > 0);
@@ -264,7 +265,7 @@ impl Run<'_> {
             thread::sleep(POLL);
             let (now, after) = look();
             match after.count {
-                0 => return Err("it is gone".into()),
+                0 => return Err("its process has ended".into()),
                 1 if after.cpu_seconds - process.cpu_seconds < REST_CPU_SECONDS => {
                     if now - quiet_ns >= REST_NS {
                         return Ok(Done::Rested);

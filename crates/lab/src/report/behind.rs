@@ -22,7 +22,7 @@ const OURS: &str = SERVERS[0];
 const LEAST: f64 = 1.02;
 /// Fewest repeats for which the interval of a factor is told.
 const LEAST_REPEATS: usize = 3;
-/// Differences of one figure from which on they are folded into one line.
+/// Number of differences of one figure from which on one line stands for all.
 const MANY: usize = 3;
 
 /// Figures of servers, beyond [`COLUMNS`]; each with whether more is better.
@@ -124,7 +124,7 @@ impl Difference {
         self.factor > LEAST
     }
 
-    /// Factor with its interval, or the number of runs, and both medians; a factor that is infinite has no words.
+    /// Factor with its interval, or the number of runs, and both medians; an infinite factor is left out.
     fn figures(&self) -> String {
         let Difference { ours, theirs, factor, repeats, .. } = self;
         let certain = match (self.interval, repeats) {
@@ -307,8 +307,9 @@ impl<'a> Runs<'a> {
         cells.flat_map(of).collect()
     }
 
-    /// Cells of SinterDB that a claim compares over one workload: the one that the claim favours, and all that differ from it only in the
-    /// number that distinguishes both, beside the other one. An emulation of a published policy is not what a claim of ours favours.
+    /// Pairs of SinterDB's cells that a claim compares over one workload: the cell that the claim favours, beside the other one. If one
+    /// number distinguishes the two, such as an age, the cells with other values of it are paired with the other one, too. Cells that
+    /// emulate a published policy are left out: no claim of ours favours them.
     fn settings(&self) -> Vec<Pair<'a>> {
         let claims = self.plan.hypotheses.iter().filter(|claim| claim.is_for(OURS));
         let compared = claims.flat_map(|claim| claim.groups.iter().flat_map(|group| &group.any_of).map(move |one| (claim, one)));

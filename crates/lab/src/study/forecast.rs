@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 /// Key and value bytes that clients write per second, merges included, on two virtual processors (docs/results, compaction-wal-waf).
 const BYTES_PER_SECOND: f64 = 60e6;
-/// Seconds of an operation, bytes left out.
+/// Seconds of an operation beside those for its bytes.
 const PER_OPERATION: f64 = 4e-6;
 /// Seconds to start and end a run.
 const PER_RUN: f64 = 0.5;
 /// Bytes on disk over those of live keys and compressed values: dead versions, and a merge of everything beside its inputs.
 const SPACE: f64 = 2.5;
-/// Write buffers whose bytes lie in logs and new tables at a time.
+/// Number of write buffers whose bytes lie in logs and new tables at a time.
 const BUFFERS: f64 = 4.0;
 /// Size of a write buffer that a cell does not name, bytes.
 const BUFFER: f64 = 64.0 * 1024.0 * 1024.0;

@@ -204,7 +204,7 @@ fn answer(groups: &[Vec<Compared>]) -> Answer {
 /// Width of an interval, in ratios, beyond which its ends are not printed.
 const WIDEST: f64 = 1e3;
 
-/// Fewest decimals, two to six, with which values print differently where they differ.
+/// Fewest decimals, two to six, with which different values are printed differently.
 fn digits<'a>(values: impl Iterator<Item = &'a f64> + Clone) -> usize {
     let differ = |digits: usize| {
         let mut printed: Vec<(String, f64)> = values.clone().map(|x| (format!("{x:.digits$}"), *x)).collect();
@@ -214,7 +214,7 @@ fn digits<'a>(values: impl Iterator<Item = &'a f64> + Clone) -> usize {
     (2..6).find(|digits| differ(*digits)).unwrap_or(6)
 }
 
-/// Fewest repeats that have an interval, and so decide something: two tell hardly how far apart repeats lie.
+/// Fewest repeats for which a figure gets an interval, so that it decides something: two repeats hardly tell how far repeats lie apart.
 pub const LEAST_RUNS: usize = 3;
 
 fn compared(group: &str, comparison: &Comparison, metric: Metric, side: &Side<'_>, confidence: f64) -> Compared {

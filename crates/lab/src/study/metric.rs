@@ -112,8 +112,8 @@ pub enum Metric {
     CollectedLongDead,
     /// Dead bytes of files of extreme lifetime in zones that the collector emptied.
     CollectedExtremeDead,
-    /// Resets over the fewest that the bytes written by the host could have cost: those that no longer lie below a write pointer in the
-    /// end, in full zones.
+    /// Resets over the fewest possible: the bytes that the host wrote and that no longer lie below a write pointer in the end, in full
+    /// zones.
     ZoneResetsOverLeast,
     /// Zones finished before they were full.
     ZoneFinishes,

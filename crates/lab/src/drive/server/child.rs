@@ -55,7 +55,7 @@ impl Server {
         clock: &SystemClock,
         stop: &AtomicBool,
     ) -> Outcome<Server> {
-        // It is started in its own directory.
+        // The server is started in this directory, where a relative path would lead elsewhere.
         let directory = std::path::absolute(directory)?;
         fs::create_dir(directory.join(DATA))?;
         let log = File::create(directory.join(LOG))?;
@@ -97,10 +97,11 @@ impl Server {
         }
     }
 
-    /// Whether the server was killed by a signal that nobody can refuse: asked when it no longer answers, so that it may be about to end.
+    /// Whether the server was killed by SIGKILL, as the kernel does when memory is full. Called when the server no longer answers: it may
+    /// still be ending.
     pub fn was_killed(&self) -> bool {
         let Ok(process) = i32::try_from(self.process()) else { return false };
-        // It stays to be waited for.
+        // With `WNOWAIT` the process remains, for the `wait` of `drop`.
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         for _ in 0..ENDING {
             match waitid(Id::Pid(Pid::from_raw(process)), flags) {
@@ -148,13 +149,13 @@ pub(super) fn last_said(log: &Path) -> String {
 impl Drop for Server {
     fn drop(&mut self) {
         end(self.process());
-        // It was killed, so this returns.
+        // The server was killed, so this returns.
         let _ = self.child.wait();
     }
 }
 
-/// Ends the server left behind by a killed process: the group noted in the directory of its run. Not if the number now belongs to another
-/// process: a server works in that directory, or below.
+/// Ends the server that a killed runner has left: the process group noted in the directory of its run. A process of this number that works
+/// outside that directory is another one, and is left alone.
 pub fn end_left(directory: &Path) {
     let noted = fs::read_to_string(directory.join(GROUP)).ok();
     let home = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
@@ -164,7 +165,7 @@ pub fn end_left(directory: &Path) {
     }
 }
 
-/// Kills a process group: a server, and its forks that write its data. Its directory is removed anyway.
+/// Kills a process group: a server, and its forks that write its data. The data need no clean end: the directory is removed.
 fn end(process: u32) {
     // Group 0 would be this process's own, and 1 means every process.
     if let Some(group) = i32::try_from(process).ok().filter(|group| *group > 1) {
@@ -179,7 +180,7 @@ fn free_address() -> Outcome<SocketAddr> {
 
 fn program(spec: &EngineSpec, server: &ServerSpec) -> Outcome<PathBuf> {
     match &server.program {
-        // It is started from another directory.
+        // The server is started in another directory.
         Some(program) if program.components().count() > 1 => Ok(std::path::absolute(program)?),
         Some(program) => Ok(program.clone()),
         None if spec.name == REDIS => Ok(REDIS_SERVER.into()),

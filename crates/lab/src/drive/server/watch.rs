@@ -1,5 +1,5 @@
-//! Watches a server ten times a second, on a thread of its own, while another thread sends it nothing but PING: waiting times that
-//! everybody has are seen best by a client that needs no work.
+//! Watches a server ten times a second, on a thread of its own, while another thread sends it PING: a client that causes no work sees best
+//! how long the server lets every client wait.
 
 use super::field;
 use super::line::Line;
@@ -101,7 +101,7 @@ impl Watch<'_> {
             let waited = self.clock.monotonic_ns().saturating_sub(begin);
             said.longest_ping_ns.fetch_max(waited, Ordering::Relaxed);
             if has_buffer && begin >= ask_ns {
-                // The work of INFO is no wait of a client that only PINGs.
+                // Not timed: a client that only PINGs does not wait for its own INFO.
                 let bytes = field(&line.info()?, BUFFER).and_then(|text| text.parse().ok());
                 said.buffer_bytes.store(bytes.unwrap_or(NONE), Ordering::Relaxed);
                 ask_ns = begin + SAMPLE_NS;
@@ -154,7 +154,7 @@ fn second(before: &Reading, after: &Reading, start_ns: u64, said: &Said) -> Seco
     let longest_ping_ns = said.longest_ping_ns.swap(0, Ordering::Relaxed);
     let buffer_bytes = said.buffer_bytes.load(Ordering::Relaxed);
     let latencies = after.latencies.since(&before.latencies);
-    // Figures of an ended child appear a little later at its parent; until then they must not shrink.
+    // The bytes of a child that has ended appear at its parent a little later. Until then the sum is smaller, and nothing was unwritten.
     let written = after.process.medium_written_bytes.saturating_sub(before.process.medium_written_bytes);
     Second {
         at: (after.at_ns - start_ns) as f64 / 1e9,
