@@ -166,6 +166,8 @@ struct EventLoop {
     evicting: Evicting,
     /// Bytes of replies that this turn's requests have produced.
     produced: usize,
+    /// Other clients were served while the script of a client that is taken out was late.
+    was_late: bool,
     /// The last commit that was known to be synced.
     synced: u64,
     /// Client from which on the next tick looks at clients.
@@ -268,6 +270,7 @@ impl Net {
             is_short_of_room: false,
             evicting: Evicting::default(),
             produced: 0,
+            was_late: false,
             synced: 0,
             looked_at: 0,
             next_session: FIRST_SESSION,
@@ -546,6 +549,8 @@ impl EventLoop {
                 connection.is_unsettled = true;
                 self.unsettled.push(id);
             }
+            // While the connection's script was late, network events of the connection found it taken out. They come only once.
+            connection.is_readable |= std::mem::take(&mut self.was_late);
             self.connections.put(id, connection);
             match handled {
                 // Again, as the last request may have begun to wait with so much input behind it that the client is not read from any more.

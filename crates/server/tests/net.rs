@@ -127,6 +127,21 @@ fn who_does_not_read_waits_alone() {
     }
 }
 
+/// Pipelines of many libraries write all requests before they read the first reply.
+#[test]
+fn who_sends_all_before_reading_is_served() {
+    const REQUESTS: usize = 40_000;
+    let (served, payload) = (Served::start(), vec![b'x'; 1000]);
+    let (mut client, mut other) = (served.client(), served.client());
+    let sender = client.sender();
+    sender.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+    (&sender).write_all(&encode(&[&b"ECHO"[..], &payload]).repeat(REQUESTS)).expect("the server reads on");
+    assert_eq!(other.ask(&[b"PING"]), Reply::One(b"+PONG".to_vec()));
+    for n in 0..REQUESTS {
+        assert!(matches!(client.reply(), Some(Reply::One(bytes)) if bytes.len() == payload.len() + 1), "reply {n}");
+    }
+}
+
 #[test]
 fn data_are_there_again_after_a_restart() {
     let store = Arc::new(MemoryStore::new());

@@ -1,8 +1,10 @@
 //! One client: the requests that it has sent and that have no reply yet, and the output to be sent to it.
 //!
-//! A client that does not read is not read from: its requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. So the memory
-//! that a client can occupy is bounded by that and one reply. A long string of a reply is not even held (`later`), and a long value of a
-//! request goes to the keyspace as it arrives, unless its command needs it whole.
+//! A client that does not read is not read from: its requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. A client that takes
+//! nothing for some tenths of a second and sends more requests may be one that writes all of them before it reads: they run on until
+//! [`UNREAD_MOST`] bytes are to be sent ([`Connection::run_on`]). So the memory that a client can occupy is bounded by that and one reply. A
+//! long string of a reply is not even held (`later`), and a long value of a request goes to the keyspace as it arrives, unless its command
+//! needs it whole.
 //!
 //! A client's output is, from its start: bytes that are sent, bytes that may leave, replies that wait for a sync, replies of this turn.
 //!
@@ -28,6 +30,9 @@ use std::io::ErrorKind;
 pub(super) const TURN_BYTES: usize = 8 << 20;
 /// Bytes to be sent at which a client's further requests wait.
 const OUTPUT_PAUSE: usize = 64 << 10;
+/// Bytes to be sent at which requests wait of a client that sends more requests before it takes replies: at first, and at most.
+const UNREAD_FIRST: usize = 4 << 20;
+const UNREAD_MOST: usize = 256 << 20;
 /// Bytes to be sent at which a client is closed, whatever the configuration says.
 const OUTPUT_MAX: usize = 1 << 30;
 /// Bytes to be sent at which a client is closed before authentication.
@@ -76,6 +81,10 @@ pub(super) struct Connection {
     later: LaterStrings,
     /// Bytes of `output` that are sent.
     sent: usize,
+    /// Bytes to be sent at which further requests wait.
+    pause_at: usize,
+    /// The client took something since it was last looked at.
+    has_taken: bool,
     /// Start of this turn's replies in `output`, and their number.
     turn_start: usize,
     turn_replies: usize,
@@ -153,6 +162,8 @@ impl Connection {
             output: Vec::new(),
             later: LaterStrings::default(),
             sent: 0,
+            pause_at: OUTPUT_PAUSE,
+            has_taken: false,
             turn_start: 0,
             turn_replies: 0,
             needs: 0,
@@ -191,7 +202,19 @@ impl Connection {
 
     /// Whether requests wait until more output is sent. Those of a replica are acknowledgements, which never wait.
     pub fn is_paused(&self) -> bool {
-        (self.unsent() > OUTPUT_PAUSE || !self.later.is_empty()) && !self.session.is_replica
+        (self.unsent() > self.pause_at || !self.later.is_empty()) && !self.session.is_replica
+    }
+
+    /// Lets requests of a client run on that has taken nothing since the last call and sends more: it may write all requests before it reads
+    /// the first reply, as pipelines of many libraries do, and would wait for ever. True: there is work.
+    pub fn run_on(&mut self) -> bool {
+        let takes_nothing = self.is_blocked && !std::mem::take(&mut self.has_taken);
+        let has_more = self.is_readable || self.has_waiting;
+        let goes_on = takes_nothing && has_more && self.is_paused() && self.later.is_empty() && self.pause_at < UNREAD_MOST;
+        if goes_on {
+            self.pause_at = (2 * self.pause_at).clamp(UNREAD_FIRST, UNREAD_MOST);
+        }
+        goes_on
     }
 
     /// Whether the client takes nothing more for now.
@@ -641,6 +664,7 @@ impl Connection {
                 Ok(0) => self.is_dead = true,
                 Ok(bytes) => {
                     share = share.saturating_sub(bytes);
+                    self.has_taken = true;
                     // A primary counts as alive only if it sends something, whatever is sent to it.
                     if !self.session.is_primary {
                         self.active = now;
@@ -666,6 +690,7 @@ impl Connection {
         self.output.clear();
         self.output.shrink_to(KEPT);
         self.sent = 0;
+        self.pause_at = OUTPUT_PAUSE;
         self.turn_start = 0;
         self.is_dead |= self.is_ending && !self.is_blocked;
     }

@@ -29,6 +29,8 @@ impl Late for EventLoop {
             self.note(&events);
         }
         self.accept(data, now);
+        // Each call is a turn of its own: replies to others while a script is late must not add up until nobody is served.
+        self.produced = 0;
         self.serve_active(data, now);
         self.release_replies(data);
         self.send(data);
@@ -42,6 +44,7 @@ impl Late for EventLoop {
         }
         data.keyspace.take_needs();
         data.keyspace.need_commit(needs);
+        self.was_late = true;
     }
 
     fn commits_first(&self) -> bool {

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Longest time for a client to send a piece of its request or take a part of the reply, and for a reply to wait for the figures.
+/// Longest time for a client to send its request or take a part of the reply, and for a reply to wait for the figures.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request.
 const REQUEST_MAX: usize = 8 << 10;
@@ -110,7 +110,6 @@ impl Responder {
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let request = read_request(&mut stream)?;
         let (status, kind, body) = self.respond(&request);
@@ -153,10 +152,11 @@ impl Responder {
 
 /// Reads up to the empty line that ends a request without content. A client may send it byte by byte, but not for ever.
 fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let mut buffer = [0; 1024];
-    // Each piece may take all of the patience, so their number is bounded, too.
-    for _ in 0..64 {
+    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
+    let until = Instant::now() + PATIENCE;
+    // A timeout of zero is refused.
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        stream.set_read_timeout(Some(left))?;
         let bytes = stream.read(&mut buffer)?;
         request.extend_from_slice(&buffer[..bytes]);
         let has_ended = request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n");

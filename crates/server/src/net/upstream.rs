@@ -185,7 +185,9 @@ impl EventLoop {
             }
             Ending::Continues(id, established) => {
                 data.server.end_failover();
-                self.go_on(data, id);
+                if !self.go_on(data, id) {
+                    return;
+                }
                 self.attach(data, *established, now)
             }
             Ending::Loaded(next, position, established) => {
@@ -227,19 +229,25 @@ impl EventLoop {
         }
     }
 
-    /// The primary goes on with its stream where this replica has it, perhaps under another id than the one that was asked for.
-    fn go_on(&mut self, data: &mut Data, id: Option<StreamId>) {
-        let Some(position) = data.keyspace.stream().copied() else { return };
+    /// The primary goes on with its stream where this replica has it, perhaps under another id than the one that was asked for. False: the
+    /// engine did not take the new id, and the stream must not be stored under the old one.
+    fn go_on(&mut self, data: &mut Data, id: Option<StreamId>) -> bool {
+        let Some(position) = data.keyspace.stream().copied() else { return true };
         let (asked, offset) = (self.upstream.asked.unwrap_or(position.id), position.offset);
         let new = id.unwrap_or(asked);
         if new != position.id {
             data.keyspace.change_stream_id(new);
             self.commit_all(data);
+            if data.keyspace.stream().is_none_or(|position| position.id != new) {
+                data.server.event(Level::Warning, "no_link_to_primary", &[("why", &"the new id of its stream could not be written")]);
+                return false;
+            }
             // Replicas of this server learn the new id when they come back.
             data.server.close_replicas();
             self.serve_others(data);
         }
         data.server.event(Level::Notice, "partial_sync_with_primary", &[("stream", &new), ("offset", &offset)]);
+        true
     }
 
     /// Puts the data of the primary in the place of all keys; false: they stay as they are.

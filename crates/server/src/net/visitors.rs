@@ -93,7 +93,8 @@ impl EventLoop {
         }
     }
 
-    /// Checks a share of the clients for idleness and unsent output, so that each is checked once in a second and no iteration takes long.
+    /// Checks a share of the clients for idleness, unsent output and requests that wait for it, so that each is checked once in a second and
+    /// no iteration takes long.
     pub(super) fn look_at_clients(&mut self, data: &mut Data, now: u64) {
         let share = (self.connections.len() / ticking::TICKS_PER_ROUND).max(ticking::ROUND_MIN);
         let ids: Vec<u64> = data.server.clients.range(self.looked_at..).map(|(id, _)| *id).take(share).collect();
@@ -119,8 +120,12 @@ impl EventLoop {
             if connection.is_behind() {
                 connection.check_output(data.server, now);
             }
+            let runs_on = connection.run_on();
             if connection.is_dead || gives_back {
                 self.touch(id);
+            }
+            if runs_on {
+                self.activate(id);
             }
         }
     }

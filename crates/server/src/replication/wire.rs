@@ -133,7 +133,7 @@ impl Wire {
     /// Appends the bytes that have been decrypted already.
     pub(super) fn drain(&mut self, out: &mut Vec<u8>) {
         if let Transport::Encrypted(stream) = &mut self.transport {
-                // Once all decrypted bytes are appended, this ends in an error, as the connection is still open.
+            // Once all decrypted bytes are appended, this ends in an error, as the connection is still open.
             let _ = stream.conn.reader().read_to_end(out);
         }
     }

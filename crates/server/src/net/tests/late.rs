@@ -173,6 +173,41 @@ fn replies_before_a_late_script_are_held_until_it_ends() {
     assert_eq!((scene.driven.net.keyspace.size(0), Scene::keys_after_crash(&scene.store)), (1, 1));
 }
 
+/// Requests that a client sends while its own script is late are read after the script: the network tells of them only once.
+#[test]
+fn requests_behind_a_late_script_are_read() {
+    let mut scene = Scene::new();
+    let mut script = scene.script.try_clone().unwrap();
+    scene.run_late("read", move |_, mut other| {
+        script.write_all(&request(&["PING"])).unwrap();
+        // The server takes note of network events before each of these replies.
+        (0..3).for_each(|_| assert_eq!(ask(&mut other, &["PING"]), BUSY));
+        assert_eq!(ask(&mut other, &["SCRIPT", "KILL"]), "+OK\r\n");
+    });
+    assert!(line(&mut scene.script).contains("Script killed by user"));
+    scene.script.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert_eq!(line(&mut scene.script), "+PONG\r\n");
+}
+
+/// Replies while a script is late do not add up until nobody is served, not even who would end the script.
+#[test]
+fn many_replies_do_not_end_the_service_beside_a_late_script() {
+    let mut scene = Scene::new();
+    scene.other.write_all(&request(&["PING"])).unwrap();
+    scene.other.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let net = &mut scene.driven.net;
+    net.event_loop.produced = 2 * TURN_OUTPUT;
+    // The request arrives within some of these calls.
+    for _ in 0..100 {
+        net.event_loop.serve(&mut net.keyspace, &mut net.server);
+        std::thread::sleep(Duration::from_millis(1));
+        if !is_silent(&scene.other) {
+            break;
+        }
+    }
+    assert_eq!(line(&mut scene.other), "+PONG\r\n");
+}
+
 /// A late script that has written is not killed; a crash while it runs, or the end of the process, drops the iteration.
 #[test]
 fn the_end_of_the_process_drops_the_iteration_of_a_late_script() {
