@@ -1,6 +1,7 @@
 //! Scripts after writes of other clients in one event-loop iteration: short ones, and ones that turn late all the same.
 
 use super::*;
+use crate::command::Late;
 use crate::testing::open;
 use std::net::Shutdown;
 use std::sync::mpsc::channel;
@@ -199,7 +200,7 @@ fn many_replies_do_not_end_the_service_beside_a_late_script() {
     net.event_loop.produced = 2 * TURN_OUTPUT;
     // The request arrives within some of these calls.
     for _ in 0..100 {
-        net.event_loop.serve(&mut net.keyspace, &mut net.server);
+        Late::serve(&mut net.event_loop, &mut net.keyspace, &mut net.server);
         std::thread::sleep(Duration::from_millis(1));
         if !is_silent(&scene.other) {
             break;
