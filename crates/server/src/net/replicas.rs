@@ -48,7 +48,7 @@ pub(super) struct Links {
     next_look: u64,
     next_ping: u64,
     not_before: u64,
-    /// Since when there has been no replica, unix milliseconds.
+    /// Since when this primary has had no replica, unix milliseconds.
     alone_since: Option<u64>,
 }
 
@@ -433,16 +433,17 @@ impl EventLoop {
         }
     }
 
-    /// Ends the stream if there has been no replica for long (`repl-backlog-ttl`).
+    /// Ends the stream if this primary has had no replica for long (`repl-backlog-ttl`). The time of a promoted replica begins at its
+    /// promotion: the other replicas of its former primary come a moment later, and go on with the stream.
     fn look_at_stream(&mut self, data: &mut Data, now: u64) {
-        if !data.server.replicas.is_empty() {
+        if !data.server.replicas.is_empty() || data.server.feed.source() != Source::Effects {
             self.links.alone_since = None;
             return;
         }
         let since = *self.links.alone_since.get_or_insert(now);
         let ttl = data.server.configuration.replication.backlog_seconds;
         let is_over = ttl > 0 && now.saturating_sub(since) / 1000 >= ttl;
-        if is_over && data.server.feed.source() == Source::Effects && data.keyspace.stream().is_some() {
+        if is_over && data.keyspace.stream().is_some() {
             self.links.alone_since = None;
             data.keyspace.end_stream();
             self.commit_all(data);

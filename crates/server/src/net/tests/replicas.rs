@@ -206,3 +206,25 @@ fn links_live_as_long_as_they_are_heard_of() {
     driven.turn();
     assert!(driven.net.keyspace.stream().is_none() && !driven.net.server.feed.is_on());
 }
+
+/// A promoted replica keeps the stream for the other replicas of its former primary, however long it had no replica of its own.
+#[test]
+fn a_promoted_replica_waits_for_others() {
+    let mut keyspace = fresh();
+    let id = keyspace.new_stream_id();
+    keyspace.begin_stream(StreamPosition::new(id, 0)).unwrap();
+    keyspace.commit(&WriteOptions::default()).unwrap();
+    let mut server = Server::default();
+    server.configuration.following.primary = Some(Address { host: "127.0.0.1".into(), port: 1 });
+    let mut driven = Driven::over(keyspace, &[false], server);
+    let has_stream = |driven: &mut Driven, ms: u64| {
+        driven.now += ms;
+        driven.turn();
+        driven.net.keyspace.stream().is_some()
+    };
+    assert!(has_stream(&mut driven, 1000) && has_stream(&mut driven, 7_200_000));
+    let Net { keyspace, server, .. } = &mut driven.net;
+    server.promote(keyspace).unwrap();
+    assert!(has_stream(&mut driven, 1000) && has_stream(&mut driven, 3_599_000));
+    assert!(!has_stream(&mut driven, 1000));
+}
