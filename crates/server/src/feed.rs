@@ -99,7 +99,8 @@ impl Feed {
         }
     }
 
-    /// Counts moments after which earlier effects cannot be built upon: a reader begins that lacks them, or whole databases change.
+    /// Counts moments after which earlier effects cannot be built upon: a reader begins that lacks them, the source of the stream or whole
+    /// databases change.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -160,13 +161,15 @@ impl Feed {
         self.set(keyspace, |feed| feed.journal.log.want(wants));
     }
 
-    /// Sets the source of the replication stream. Nothing waits to be written.
+    /// Says of what the replication stream is made. Nothing waits to be written. Strings that are being written in parts begin anew: the
+    /// stream lacks their parts so far, or a new primary has removed them.
     pub fn set_source(&mut self, source: Source, keyspace: &mut Keyspace) {
         self.set(keyspace, |feed| {
             (feed.source, feed.primary_db) = (source, None);
             feed.journal.stream.want(source == Source::Effects);
             feed.journal.begin_reader();
         });
+        self.begin_epoch();
     }
 
     /// Removes parts of strings that a former primary or a killed server has left unfinished, here and, by `DEL`, at all readers.

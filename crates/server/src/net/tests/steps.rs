@@ -1,6 +1,8 @@
 //! Requests on long strings that take many turns, with others served in each of them, and with a log beside.
 
 use super::*;
+use crate::command::{Session, execute};
+use crate::resp::Parser;
 use crate::transfer::{Damage, Found};
 
 const HUGE: usize = 3 << 20;
@@ -248,4 +250,45 @@ fn a_log_that_ends_in_the_midst() {
     assert_eq!(loaded(folder.path()).size(0), 0);
     peer.exchange(&mut driven, 5);
     assert_eq!(loaded(folder.path()).size(0), 1);
+}
+
+/// The keys of a replica that has got the whole stream.
+fn replicated(driven: &Driven) -> Keyspace {
+    let Net { keyspace, server, .. } = &driven.net;
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < keyspace.stream().unwrap().offset {
+        server.replication.read(bytes.len() as u64, usize::MAX, &mut bytes, keyspace).unwrap();
+    }
+    let (mut copy, mut other, mut parser) = (fresh(), Server::default(), Parser::default());
+    let mut primary = Session::new(1, &other);
+    primary.is_primary = true;
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let used = parser.feed(rest).unwrap().unwrap();
+        let words: Vec<&[u8]> = parser.arguments(rest).collect();
+        execute(&mut copy, &mut other, &mut primary, &words, &mut Vec::new());
+        parser.next_request();
+        rest = &rest[used..];
+    }
+    copy
+}
+
+/// A server becomes a replica and a primary again, as in a handover that is given up, while a client writes a long string: other replicas
+/// get all of the string.
+#[test]
+fn a_string_is_whole_although_roles_change_meanwhile() {
+    let mut driven = one_step_a_turn(Driven::new());
+    let Net { keyspace, server, .. } = &mut driven.net;
+    server.replication.begin(keyspace, &mut server.feed).unwrap();
+    let mut peer = Peer::connect(&driven);
+    driven.settle(1);
+    begin(&mut driven, &mut peer, long_request(&[b"SET", b"k", &huge(7)]));
+    (0..2).for_each(|_| driven.turn());
+    let Net { keyspace, server, .. } = &mut driven.net;
+    assert!(keyspace.is_amid());
+    server.replication.follow(keyspace, &mut server.feed);
+    server.replication.lead(keyspace, &mut server.feed).unwrap();
+    peer.exchange(&mut driven, 5);
+    assert_eq!(peer.received, b"+OK\r\n");
+    assert!(replicated(&driven).string(0, b"k").unwrap() == Some(&huge(7)[..]));
 }
