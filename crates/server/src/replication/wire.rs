@@ -147,6 +147,35 @@ impl Wire {
         Ok(self.transport)
     }
 
+    /// Fails if nothing has come for too long since a time, nanoseconds of the clock.
+    fn check_silence(&self, since: u64) -> io::Result<()> {
+        if Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(since)) < self.patience {
+            return Ok(());
+        }
+        let why = format!("the primary was silent for {} seconds", self.patience.as_secs());
+        Err(io::Error::new(ErrorKind::TimedOut, why))
+    }
+
+    /// Ends the handshake of an encrypted connection. A distant or busy primary takes longer for its part than one read waits.
+    fn end_handshake(&mut self) -> io::Result<()> {
+        let begun = self.clock.monotonic_ns();
+        loop {
+            let Transport::Encrypted(stream) = &mut self.transport else { return Ok(()) };
+            if !stream.conn.is_handshaking() {
+                return Ok(());
+            }
+            self.progress.check()?;
+            match stream.conn.complete_io(&mut stream.sock) {
+                // The primary has ended the connection in the midst of the handshake.
+                Ok((0, 0)) if stream.conn.is_handshaking() => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => self.check_silence(begun)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Shows a primary that sends its data that the replica is there, once in a while.
     fn beat(&mut self) -> io::Result<()> {
         let now = self.clock.monotonic_ns();
@@ -192,13 +221,7 @@ impl Read for Wire {
                     self.progress.heard.store(unix_ms(), Ordering::Relaxed);
                     return Ok(bytes);
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    let silence = Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(begun));
-                    if silence >= self.patience {
-                        let why = format!("the primary was silent for {} seconds", self.patience.as_secs());
-                        return Err(io::Error::new(ErrorKind::TimedOut, why));
-                    }
-                }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => self.check_silence(begun)?,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -208,6 +231,7 @@ impl Read for Wire {
 
 impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.end_handshake()?;
         match &mut self.transport {
             Transport::Plain(socket) => socket.write(bytes),
             Transport::Encrypted(stream) => {
@@ -226,6 +250,7 @@ impl Write for Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::certificates::Authority;
     use std::net::TcpListener;
 
     fn wired(patience: Duration) -> (Wire, TcpStream, Arc<Progress>) {
@@ -246,6 +271,42 @@ mod tests {
         assert_eq!(silent.kind(), ErrorKind::TimedOut);
         progress.stop();
         assert_eq!(wire.read(&mut buffer).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    }
+
+    /// A distant or busy primary takes longer for its part of the handshake than one read waits.
+    #[test]
+    fn a_slow_handshake_is_waited_for() {
+        let (authority, folder) = (Authority::new("authority"), tempfile::tempdir().unwrap());
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name).display().to_string();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (certificate, key) = authority.certify();
+        let settings = tls::Settings {
+            certificate: file("certificate", &certificate),
+            key: file("key", &key),
+            authorities: file("authority", &authority.certificate()),
+            clients: tls::Clients::NotAsked,
+            ..tls::Settings::default()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = Address { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+        let theirs = settings.load().unwrap().begin().unwrap();
+        let primary = std::thread::Builder::new().spawn(move || {
+            let (socket, _) = listener.accept().unwrap();
+            std::thread::sleep(3 * GLANCE);
+            let mut stream = StreamOwned::new(theirs, socket);
+            let mut request = [0; 4];
+            stream.read_exact(&mut request).unwrap();
+            stream.write_all(&request).unwrap();
+        });
+        let mut wire = Wire::connect(&to, Some(&settings), Duration::from_secs(20), &Arc::default()).unwrap();
+        wire.write_all(b"PING").unwrap();
+        let mut reply = [0; 4];
+        wire.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"PING");
+        primary.unwrap().join().unwrap();
     }
 
     #[test]
