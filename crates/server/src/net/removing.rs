@@ -2,7 +2,7 @@
 
 use super::{Data, EventLoop, ticking};
 use crate::command::tell_ended;
-use crate::keyspace::{DATABASES, Keyspace};
+use crate::keyspace::{DATABASES, Keyspace, Passed};
 use crate::log::Level;
 
 /// Nanoseconds that evictions may take in an iteration, and nanoseconds while the data are larger than after the previous iteration.
@@ -44,6 +44,10 @@ fn keys(keyspace: &Keyspace) -> u64 {
 impl EventLoop {
     /// Removes keys, and tells clients.
     fn remove_unasked<T>(&mut self, data: &mut Data, remove: impl FnOnce(&mut Keyspace) -> T) -> T {
+        if !data.server.is_replica() {
+            // The last command may have run during a pause, in which nobody removes ended keys.
+            data.keyspace.treat_passed(Passed::Removed);
+        }
         let notifies = data.server.configuration.events.is_on();
         if notifies {
             data.keyspace.note_changes();

@@ -1,6 +1,7 @@
 //! Removals that cannot read a key, and evictions that are slower than writes, beside requests.
 
 use super::late::{Stepping, request};
+use super::steps::ask;
 use super::*;
 
 /// Bytes of each key that [`filled`] makes, with its value.
@@ -118,4 +119,27 @@ fn what_frees_space_does_not_wait_for_evictions() {
     (0..5).for_each(|_| driven.turn());
     assert!(!is_behind(&driven));
     assert_eq!([other, large, transaction, script].map(|mut client| replies(&mut client)), ["+OK|", ":1|", "*1|+OK|", "$-1|"]);
+}
+
+/// Keys whose deadline passes during a pause are removed after the pause, also if no command comes any more.
+#[test]
+fn keys_that_end_in_a_pause_are_removed_after_it() {
+    for ends_by_itself in [false, true] {
+        let mut driven = Driven::new();
+        let mut client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+        driven.settle(1);
+        ask(&mut driven, &mut client, "SET k 1 PX 500", "+OK\r\n");
+        ask(&mut driven, &mut client, "CLIENT PAUSE 5000 WRITE", "+OK\r\n");
+        driven.now += 1000;
+        ask(&mut driven, &mut client, "GET k", "$-1\r\n");
+        driven.tick();
+        assert_eq!(driven.net.keyspace.size(0), 1, "nobody removes it during the pause");
+        if ends_by_itself {
+            driven.now += 5000;
+        } else {
+            ask(&mut driven, &mut client, "CLIENT UNPAUSE", "+OK\r\n");
+        }
+        driven.tick();
+        assert_eq!(driven.net.keyspace.size(0), 0, "{ends_by_itself}");
+    }
 }
