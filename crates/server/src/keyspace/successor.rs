@@ -210,8 +210,10 @@ impl Keyspace {
         self.all_deleted = true;
         self.take_next_libraries()?;
         self.end_successor();
-        // No id is used again.
-        self.counters.ids = self.counters.ids.max(left.counters.ids);
+        // No id is used again. If none was used, none is lost: a synchronisation that fails at its start may be tried for ever.
+        if left.counters.ids >= left.ids.start {
+            self.counters.ids = self.counters.ids.max(left.counters.ids);
+        }
         self.commit(&WriteOptions::new(Durability::Sync))?;
         self.ids.end = layout::ID_MAX + 1;
         self.last_id = self.counters.ids;

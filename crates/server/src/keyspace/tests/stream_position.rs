@@ -427,6 +427,25 @@ fn a_copy_comes_with_its_position() {
     }
 }
 
+/// A copy that is given up costs no ids unless it has used some; those are not used again.
+#[test]
+fn a_copy_without_ids_costs_none() {
+    let mut keyspace = fresh();
+    let (before, mut firsts) = (keyspace.counters.ids, Vec::new());
+    for uses_ids in [false, false, true, false] {
+        let mut next = keyspace.begin_copy().unwrap();
+        firsts.push(next.ids.start);
+        if uses_ids {
+            next.new_id();
+        }
+        next.set_string(0, b"k", b"1", None).unwrap();
+        commit(&mut next);
+        keyspace.abandon_successor(next).unwrap();
+        assert_eq!(keyspace.counters.ids > before, firsts.len() > 2);
+    }
+    assert!(firsts[0] == firsts[1] && firsts[1] == firsts[2] && firsts[2] < firsts[3], "{firsts:?}");
+}
+
 /// An import says nothing of a stream, so the keyspace takes part in none afterwards: replicas must not go on from an old offset.
 #[test]
 fn an_import_ends_the_stream() {
