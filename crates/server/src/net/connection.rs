@@ -318,7 +318,11 @@ impl Connection {
             if self.taken >= self.expected {
                 self.expect(keyspace);
             }
-            self.parser.set_limits(Limits { strict: !self.session.is_authenticated, ..Limits::default() });
+            let mut limits = Limits { strict: !self.session.is_authenticated, ..Limits::default() };
+            if self.session.is_primary {
+                limits.count_max = primary::COUNT_MAX;
+            }
+            self.parser.set_limits(limits);
             let waiting = self.input.get(self.taken..).unwrap_or_default();
             match self.parser.feed(waiting) {
                 Ok(None) if self.takes_upload(keyspace, server) => {

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// Longest inline request, and longest line with a count or a length, bytes.
 const LINE_MAX: usize = 64 << 10;
-/// Most arguments of a request.
+/// Most arguments of a request unless the connection has another limit.
 const COUNT_MAX: usize = 1 << 20;
 /// Longest argument unless the configuration has another limit, bytes.
 const BULK_MAX: usize = 512 << 20;
@@ -79,13 +79,15 @@ impl ProtocolError {
 pub struct Limits {
     /// The client has not authenticated, and has to.
     pub strict: bool,
+    /// Most arguments of a request.
+    pub count_max: usize,
     /// Longest argument, bytes.
     pub bulk_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { strict: false, bulk_max: BULK_MAX }
+        Limits { strict: false, count_max: COUNT_MAX, bulk_max: BULK_MAX }
     }
 }
 
@@ -302,7 +304,7 @@ impl Parser {
         let Some(number) = self.number(input, ProtocolError::CountLineTooLong, ProtocolError::InvalidCount)? else { return Ok(false) };
         // A negative count is an empty request, as zero is.
         let missing = usize::try_from(number).unwrap_or(0);
-        if missing > COUNT_MAX {
+        if missing > self.limits.count_max {
             return Err(ProtocolError::InvalidCount);
         }
         if self.limits.strict && missing > STRICT_COUNT_MAX {

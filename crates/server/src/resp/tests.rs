@@ -170,7 +170,7 @@ fn every_split_gives_the_same() {
     for seed in 0..400 {
         let mut random = Random(seed);
         let bytes = stream(&mut random);
-        let limits = Limits { strict: seed % 4 == 0, bulk_max: 8 };
+        let limits = Limits { strict: seed % 4 == 0, bulk_max: 8, ..Limits::default() };
         let expected = parse(&bytes, &[], limits);
         for cut in 0..=bytes.len() {
             assert_eq!(parse(&bytes, &[cut], limits), expected, "seed {seed}, cut at {cut}: {bytes:?}");

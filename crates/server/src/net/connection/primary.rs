@@ -10,6 +10,8 @@ use crate::net::stream::Stream;
 use crate::replication::Untold;
 use std::fmt::Display;
 
+/// Most arguments of a request. Redis 7.0 takes so many from its clients, and passes them on.
+pub(super) const COUNT_MAX: usize = i32::MAX as usize;
 /// Milliseconds between two lines of the log about requests that fail.
 const TOLD_EVERY_MS: u64 = 1000;
 /// Bytes of a reply, or of a word of a request, that the log repeats, at most.
