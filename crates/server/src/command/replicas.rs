@@ -180,8 +180,9 @@ impl Replicas {
         self.iter().filter(|(_, replica)| is_kept(replica)).map(|(_, replica)| replica.sent).min()
     }
 
-    /// Notes the offset of the stream at a time; one sample a second is kept.
+    /// Notes the offset of the stream at a time; one sample a second is kept. A clock that is set back hides no replica's silence.
     pub fn sample(&mut self, now: u64, offset: u64) {
+        self.all.values_mut().for_each(|replica| replica.heard = replica.heard.min(now));
         if self.is_empty() {
             return self.samples.clear();
         }
@@ -254,6 +255,14 @@ mod tests {
         assert_eq!([0, 100, 50, 49].map(|behind| replicas.oldest_needed(1000, behind)), [Some(200), Some(200), Some(200), None]);
         *replicas.greet(3) = replica(Stage::Loaded, 950, 0);
         assert_eq!([100, 99, 3].map(|behind| replicas.oldest_needed(1000, behind)), [Some(900), Some(950), None]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_hides_no_silence() {
+        let mut replicas = Replicas::default();
+        *replicas.greet(1) = replica(Stage::Online, 0, 0);
+        replicas.sample(1000, 10);
+        assert_eq!((replicas.in_time(1, 2999), replicas.in_time(1, 3000)), (1, 0));
     }
 
     #[test]

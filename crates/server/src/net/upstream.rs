@@ -7,7 +7,7 @@
 
 use super::connection::Connection;
 use super::stream::{Socket, Stream};
-use super::{Data, EventLoop, token};
+use super::{Data, EventLoop, token, unix_ms};
 use crate::command::{Client, Server, Session};
 use crate::keyspace::{DATABASES, Keyspace, StreamId, StreamPosition};
 use crate::log::Level;
@@ -319,6 +319,8 @@ impl EventLoop {
             data.server.upstream.down_since = Some(now);
             return data.server.event(Level::Warning, "primary_lost", &[("id", &id)]);
         };
+        // A clock that is set back hides no silence. The turn's time is older than what came while a script ran.
+        connection.active = connection.active.min(unix_ms());
         let (silence, most) = (now.saturating_sub(connection.active) / 1000, data.server.configuration.replication.timeout_seconds);
         // While a pause holds the stream back, not all of it is read.
         if silence > most && !connection.is_dead && !connection.is_postponed {
