@@ -18,6 +18,7 @@ use crate::keyspace::{Keyspace, StreamPosition};
 use crate::log::Level;
 use crate::persist::Contents;
 use crate::rdb::Version;
+use crate::replication::Failover;
 use preparation::Preparation;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -104,8 +105,8 @@ impl EventLoop {
         }
         if has_come(self.links.next_ping, now, interval) {
             self.links.next_ping = now.saturating_add(interval);
-            // During a handover nothing is added, so that a replica can reach the end of the stream.
-            if !server.upstream.failover.runs() {
+            // As in Redis, nothing comes in the way of a handover with a time limit. One without a limit may outlast `repl-timeout`.
+            if matches!(server.upstream.failover, Failover::None | Failover::Waiting { until: None, .. }) {
                 server.feed.ping();
             }
         }

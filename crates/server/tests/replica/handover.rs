@@ -131,7 +131,8 @@ fn who_has_taken_over_is_asked_again() {
 fn a_lost_reply_leaves_one_primary() {
     const FOLLOWS: &[u8] = b"-ERR PSYNC FAILOVER replid must match my replid.\r\n";
     const LEADS: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n";
-    let served = served(&[]);
+    // The replica acknowledges once.
+    let served = served(&[("repl-ping-replica-period", "3600")]);
     let target = False::new();
     let port = target.0.local_addr().unwrap().port().to_string();
     let mut client = served.client();

@@ -228,3 +228,21 @@ fn a_promoted_replica_waits_for_others() {
     assert!(has_stream(&mut driven, 1000) && has_stream(&mut driven, 3_599_000));
     assert!(!has_stream(&mut driven, 1000));
 }
+
+/// A handover waits for a replica that does not acknowledge: without a time limit the others are told that the primary is there.
+#[test]
+fn a_handover_without_a_limit_keeps_links_alive() {
+    for (line, pings) in [("FAILOVER", 1), ("FAILOVER TIMEOUT 100000", 0)] {
+        let mut driven = Driven::new();
+        let mut follower = replica(&mut driven);
+        let mut client = TcpStream::connect(driven.net.address().unwrap()).unwrap();
+        driven.settle(2);
+        ask(&mut driven, &mut client, line, "+OK\r\n");
+        driven.now += 10_000;
+        driven.turn();
+        ask(&mut driven, &mut client, "FAILOVER ABORT", "+OK\r\n");
+        ask(&mut driven, &mut client, "SET a 1", "+OK\r\n");
+        let stream = read(&mut driven, &mut follower, "$1\r\na\r\n$1\r\n1\r\n");
+        assert_eq!(stream.matches("*1|$4|PING|").count(), pings, "{line}: {stream}");
+    }
+}
