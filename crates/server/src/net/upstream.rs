@@ -374,6 +374,8 @@ impl EventLoop {
             data.server.event(Level::Notice, "failover_begun", &[("to", &to)]);
             data.server.upstream.failover = Failover::Handing { to: to.clone(), may_lead: false };
             data.server.follow(data.keyspace, to);
+            // Blocked clients are told now: a `MIGRATE` that ends in the next turn would remove its keys on this server alone.
+            self.serve_others(data);
         }
     }
 }

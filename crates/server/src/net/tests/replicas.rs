@@ -6,6 +6,7 @@ use crate::command::Stage;
 use crate::keyspace::StreamPosition;
 use crate::replication::{Address, Failover, State, Target};
 use sinter_storage::store::{Calls, EIO, Fault, Operation};
+use std::net::TcpListener;
 
 /// Turns until a client has got as much as it expects, or was closed; returns all of it.
 #[track_caller]
@@ -245,4 +246,30 @@ fn a_handover_without_a_limit_keeps_links_alive() {
         let stream = read(&mut driven, &mut follower, "$1\r\na\r\n$1\r\n1\r\n");
         assert_eq!(stream.matches("*1|$4|PING|").count(), pings, "{line}: {stream}");
     }
+}
+
+/// A key that is on its way to another server when the role is handed over stays: the new primary would not learn of its removal.
+#[test]
+fn a_handover_ends_transfers() {
+    let mut driven = Driven::new();
+    let address = driven.net.address().unwrap();
+    let [mut follower, mut client, mut mover] = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    follower.write_all(b"REPLCONF listening-port 7\r\n").unwrap();
+    assert_eq!(read(&mut driven, &mut follower, "\r\n"), "+OK|");
+    follower.write_all(b"PSYNC ? -1\r\n").unwrap();
+    receive_all(&mut driven, &mut follower);
+    ask(&mut driven, &mut client, "SET k 1", "+OK\r\n");
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    mover.write_all(format!("MIGRATE 127.0.0.1 {} k 0 60000\r\n", target.local_addr().unwrap().port()).as_bytes()).unwrap();
+    driven.turn_until("a transfer", |driven| driven.net.keyspace.waiting() == 1);
+    let (mut there, _) = target.accept().unwrap();
+    ask(&mut driven, &mut client, "FAILOVER", "+OK\r\n");
+    let offset = driven.net.keyspace.stream().unwrap().offset;
+    follower.write_all(format!("REPLCONF ACK {offset}\r\n").as_bytes()).unwrap();
+    driven.turn_until("a handover", |driven| matches!(driven.net.server.upstream.failover, Failover::Handing { .. }));
+    there.write_all(b"+OK\r\n+OK\r\n").unwrap();
+    // The thread of the transfer reads that.
+    std::thread::sleep(Duration::from_millis(200));
+    driven.turn();
+    assert_eq!(driven.net.keyspace.size(0), 1);
 }
