@@ -46,7 +46,7 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fuzz_target!(init: seed(seeds), |data: &[u8]| {
     let mut input = Input(data);
-    let limits = Limits { strict: input.byte() & 1 == 1, bulk_max: 1 << 20 };
+    let limits = Limits { strict: input.byte() & 1 == 1, bulk_max: 1 << 20, ..Limits::default() };
     let piece = usize::from(input.byte());
     let whole = parse(input.0, input.0.len(), limits);
     assert_eq!(parse(input.0, piece, limits), whole, "pieces of {piece}");
