@@ -39,7 +39,10 @@ impl LogWriter {
     /// [`LogWriter::create`] in the form of a version; tests write old ones.
     pub(crate) fn create_as(version: u16, store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
         if extra.len() > MAX_EXTRA {
-            return Err(Error::invalid(format!("the first words of {id} are {} bytes long, at most {MAX_EXTRA} are kept", extra.len())));
+            return Err(Error::invalid(format!(
+                "the header of {id} has {} bytes of content, at most {MAX_EXTRA} are allowed",
+                extra.len()
+            )));
         }
         let mut buffer = Vec::new();
         header::encode(version, &db, id, extra, &mut buffer);

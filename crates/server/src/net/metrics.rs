@@ -2,20 +2,21 @@
 //!
 //! A thread of its own accepts one request at a time: the reply to `GET /metrics` is in Prometheus's text format, that to `GET /health` is
 //! `ok`. The thread has no figures of its own: it wakes the network's thread, which writes them down at the end of its turn. So a server
-//! that hangs fails its health check. A request has at most a few kilobytes; each of its pieces, of which there may be 64, and each part of
-//! the reply may take two seconds.
+//! that hangs fails its health check. A request has at most a few kilobytes and two seconds to arrive; each part of the reply may take two
+//! seconds.
 
 use crate::command::{Configuration, Server, metrics};
 use crate::keyspace::Keyspace;
 use mio::Waker;
 use parking_lot::Mutex;
+use sinterdb::clock::{Clock, SystemClock};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest time for a client to send its request or take a part of the reply, and for a reply to wait for the figures.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -153,9 +154,10 @@ impl Responder {
 /// Reads up to the empty line that ends a request without content. A client may send it byte by byte, but not for ever.
 fn read_request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    let until = Instant::now() + PATIENCE;
+    let clock = SystemClock::default();
+    let begun = clock.monotonic_ns();
     // A timeout of zero is refused.
-    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+    while let Some(left) = PATIENCE.checked_sub(Duration::from_nanos(clock.monotonic_ns() - begun)).filter(|left| !left.is_zero()) {
         stream.set_read_timeout(Some(left))?;
         let bytes = stream.read(&mut buffer)?;
         request.extend_from_slice(&buffer[..bytes]);
