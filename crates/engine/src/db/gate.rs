@@ -1,5 +1,5 @@
-//! The gate that each group of writes passes behind the lead: it waits while compactions are behind, full memtables are switched, and free
-//! space is asked for the rest (`space::admission`).
+//! The gate that the leader passes before each group of writes: the leader waits while compactions are behind, switches full memtables,
+//! and checks that there is enough free space (`space::admission`).
 
 use super::family::FamilyCore;
 use super::insert::WriteState;
@@ -14,20 +14,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time owed from which on a paced writer sleeps, nanoseconds: shorter sleeps cost more than they pace.
+/// A delayed writer sleeps once it owes this time, nanoseconds: shorter sleeps cost more than they delay.
 const SLEEP_NS: u64 = 1_000_000;
-/// A segment longer than this gets a successor even if no memtable is full: with the largest group, it stays below the limit of the log
-/// format (4 GiB).
+/// A log segment longer than this, bytes, gets a successor even if no memtable is full: with the largest group added, a segment stays below
+/// the limit of the log format (4 GiB).
 const LONGEST_LOG: u64 = 1 << 31;
-/// Longest single sleep, so that an end of the pressure is noticed.
+/// Longest sleep of a delayed writer for one group, nanoseconds. A change of the pressure ends a sleep early.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
 
-/// Degree to which writers are held back, as one word that each write looks at.
+/// Degree to which writers are held back, as one word that each write checks.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    /// 0: free; `u64::MAX`: stop; else bytes per second.
+    /// 0: writers are free; `u64::MAX`: writers stop; otherwise bytes per second.
     rate: AtomicU64,
-    /// Nanoseconds that paced writers owe.
+    /// Nanoseconds that delayed writers have yet to sleep.
     owed: AtomicU64,
     pub stall_ns: AtomicU64,
     pub longest_ns: AtomicU64,
@@ -92,7 +92,7 @@ impl Inner {
         let rate = self.pressure.rate.load(Ordering::Acquire);
         if rate == STOP {
             let may_go = |inner: &Inner| inner.pressure.rate.load(Ordering::Acquire) != STOP;
-            // Also where triggers leave the picker nothing to do: a state that no work can end must not hold writers.
+            // Writers go on if no job can improve the tree, for example because the triggers give the picker nothing to do.
             return self.wait_until(|inner, shared| may_go(inner) || inner.is_idle(shared));
         }
         if rate == 0 {
@@ -119,7 +119,8 @@ impl Inner {
         self.statistics.record(Histogram::WriteStall, ns);
     }
 
-    /// Waits for background work until `ready`. A writer never waits for space that cannot come: with a full medium it gets the error.
+    /// Waits for background work until `ready`. Returns the error of background work that found no space, unless a demotion may free some.
+    /// Without background threads, runs pending jobs and returns without checking again.
     pub(super) fn wait_until(&self, ready: impl Fn(&Inner, &Shared) -> bool) -> Result<()> {
         let start = self.clock.monotonic_ns();
         let mut shared = self.shared.lock();
@@ -132,7 +133,7 @@ impl Inner {
                 break Err(error);
             }
             if shared.closing {
-                // The threads are gone or on their way, and who closes waits for this writer.
+                // Background threads have ended or are about to, and the thread that closes waits for this writer.
                 break Err(Error::Closed("the database is being closed".into()));
             }
             if self.inline() {
@@ -157,8 +158,8 @@ impl Inner {
         result
     }
 
-    /// Returns whether the next write to a family would wait for a flush, if `bytes` that are on their way are there by then: its memtable
-    /// is full, and so are as many as it may have. False where it would get an error instead, and where the writer itself does the work.
+    /// Returns whether the next write to a family would wait for a flush once `bytes` more are written: the active memtable would be full,
+    /// and no further full memtable is allowed. False if the write would get an error instead, and without background threads.
     pub(super) fn would_wait(&self, core: &FamilyCore, bytes: usize) -> bool {
         let view = core.view.load();
         let most = core.settings.load().max_write_buffer_number.max(2);
@@ -170,7 +171,7 @@ impl Inner {
         shared.blocked.is_none() && !shared.closing
     }
 
-    /// Makes the active memtable of a family full and starts a new one, with a new log segment.
+    /// Declares the active memtable of a family full and starts a new one, with a new log segment.
     pub(super) fn switch(&self, state: &mut WriteState, id: u32) -> Result<()> {
         self.switch_each(state, &[id])?;
         if let Some(writer) = state.family(id) {
@@ -195,7 +196,7 @@ impl Inner {
         if self.inline() { self.run_pending() } else { Ok(()) }
     }
 
-    /// The active memtable becomes a full one. The log segment must be new.
+    /// Moves the active memtable to the full ones and installs a new one. A new log segment must have been started before.
     fn replace_memtable(&self, state: &mut WriteState, core: &Arc<FamilyCore>) {
         let log = state.log.as_ref().map_or(0, |l| l.id().number);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
@@ -215,20 +216,20 @@ impl Inner {
         self.work.notify_all();
     }
 
-    /// Switches every family that has data.
+    /// Switches the memtables of all families that have data in them.
     pub(super) fn switch_all(&self, state: &mut WriteState) -> Result<()> {
         let ids: Vec<u32> = state.families.iter().flatten().map(|w| w.core.id).collect();
         self.switch_each(state, &ids)
     }
 
-    /// The log is too long: switches the family whose active memtable keeps the oldest segment alive.
+    /// Shortens a log that is too long: switches the family whose active memtable needs the oldest segment.
     fn switch_oldest(&self, state: &mut WriteState) -> Result<()> {
         let active = state.log.as_ref().map_or(u64::MAX, |l| l.id().number);
         let candidates = state.families.iter().flatten().map(|w| (&w.mem.mem, w.core.id));
         let oldest = candidates.filter(|(mem, _)| !mem.is_empty() && mem.log < active).min_by_key(|(mem, _)| mem.log);
         let flushed = state.families.iter().flatten().filter_map(|w| w.core.view.load().full.last().map(|mem| mem.log)).min();
         match oldest {
-            // RocksDB's `getting_flushed`: a flush that is to come frees the oldest segment, and may free enough.
+            // A pending flush will free the oldest segment, which may be enough (RocksDB: `getting_flushed`).
             Some((mem, _)) if flushed.is_some_and(|log| log < mem.log) => Ok(()),
             Some((_, id)) => self.switch(state, id),
             None if state.log.as_ref().is_some_and(|l| l.len() > self.division.log(&self.settings)) => self.switch_all(state),
@@ -236,24 +237,24 @@ impl Inner {
         }
     }
 
-    /// All memtables together are about to hold more than they may: switches the family whose active one is largest. It waits for a flush
-    /// only where the family has no place left for a full memtable.
+    /// Switches the family with the largest active memtable if `bytes` more would bring all active memtables above seven eighths of their
+    /// budget. Waits for a flush only if that family may not have another full memtable.
     pub(super) fn switch_largest(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let limit = self.division.memtables();
         let sizes = || state.families.iter().flatten().map(|w| (w.mem.mem.memory() as u64, w.core.id));
         debug_assert_eq!(state.active, sizes().map(|s| s.0).sum::<u64>());
-        // RocksDB's rule (write_buffer_manager.h): flushes begin when an eighth is left, so that writes fit while they run.
+        // RocksDB's rule (write_buffer_manager.h): the eighth that is left takes the writes that come while flushes run.
         if state.active + bytes <= limit / 8 * 7 {
             return Ok(());
         }
         sizes().max().map_or(Ok(()), |(_, id)| self.switch(state, id))
     }
 
-    /// Works out how hard writers are held back after a change of one family's view, settings or work.
+    /// Computes the pressure on writers anew after a change of one family's view, settings or jobs.
     pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         let view = core.view.load();
         let pace = pacing::pace(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()));
-        // A state that no work can end must not hold the writers of other families.
+        // A family that no compaction can improve does not stop the writers of other families; its own writes are refused.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
         self.review_log_limit(shared);
@@ -266,29 +267,29 @@ impl Inner {
         self.changed.notify_all();
     }
 
-    /// [`Inner::refresh_pressure`] after a job of a family, which may have freed space for all of them, or have been the last that could.
+    /// Updates pressure and free space after a job of a family.
     pub(super) fn refresh_after(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         self.note_space(shared);
         self.refresh_pressure(shared, core);
     }
 
-    /// Writes wait, or those that are no deletions find no space.
+    /// Returns whether all writes wait, or writes other than deletions find no space.
     pub(super) fn writes_stopped(&self) -> bool {
         self.pressure.rate.load(Ordering::Acquire) == STOP || self.is_scarce()
     }
 
-    /// Bytes per second to which writers are held; 0 if they are free.
+    /// Rate to which writers are delayed, bytes per second; 0 if they are free or stopped.
     pub(super) fn delayed_rate(&self) -> u64 {
         Some(self.pressure.rate.load(Ordering::Acquire)).filter(|r| *r != STOP).unwrap_or(0)
     }
 
-    /// The error that a handle gives after it ended; `Ok` before.
+    /// Returns an error once the handle has ended.
     #[inline]
     pub(super) fn check_writable(&self) -> Result<()> {
         if self.end.is_over() { Err(self.end.error()) } else { Ok(()) }
     }
 
-    /// Ends the handle for writing: nothing is acknowledged any more. Gives back the cause.
+    /// Ends the handle for writing: no further write is acknowledged. Returns `error`, the cause.
     pub(super) fn poison(&self, what: &str, error: Error) -> Error {
         self.end.set(&format!("ended by a failed {what}: {error}; reopen the database"));
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! Jobs of background threads as data: the work, the threads that take it, and its end.
+//! Jobs of background threads as data: the work, which threads take it, and how it ends.
 
 use super::Inner;
 use super::family::FamilyCore;
@@ -30,14 +30,14 @@ pub(super) enum Work {
 pub(super) enum Ended {
     /// The result is part of the tree.
     Published,
-    /// Nothing changed: a table found no room on its tier, or a damaged input was set aside.
+    /// Nothing changed: the tier had no space for a table, or a damaged input was set aside.
     Unchanged,
-    /// The database closes: it was told to stop, and nothing changed.
+    /// Nothing changed: the job was told to stop, because the database closes.
     Stopped,
 }
 
-/// Jobs that a thread takes. Flushes have a thread of their own, so that a long compaction never keeps writers waiting, and so have moves
-/// between tiers, so that a slow one keeps no compaction waiting.
+/// Kinds of jobs that a thread takes. Flushes have a thread of their own, so that a long compaction never delays writers. Moves between
+/// tiers have one, too, so that a slow tier delays no compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Flushes,
@@ -62,10 +62,10 @@ pub(super) fn unpack(choice: Choice) -> Option<(Work, Plan)> {
     }
 }
 
-/// Work that panics ends the handle; writers must not wait for it for ever.
+/// Ends the handle if the work on this thread panics, so that writers do not wait forever.
 pub(super) struct PanicGuard<'a> {
     pub inner: &'a Inner,
-    /// How many running jobs end with it.
+    /// Number of running jobs that end with the panic.
     pub jobs: usize,
 }
 

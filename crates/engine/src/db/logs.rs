@@ -1,9 +1,9 @@
 //! Log segments: started at each memtable switch, synced in order, deleted when no memtable needs them.
 //!
-//! Each segment's header names its predecessor, the length that one had when it ended, and how much of that was synced. Recovery follows
-//! this chain: it replays a segment only if everything before it is there, so a lost tail can never leave a hole in the middle of the
-//! writes. The manifest has the synced lengths, too: of a segment when its first sync is acknowledged, of those before it with each change
-//! of the tree, and of all when the database is closed.
+//! The header of a segment names the segment before it, the final length of that one, and how much of it was synced. Recovery follows
+//! this chain and replays a segment only if all earlier ones are whole, so a lost tail never leaves a hole in the middle of the writes. The
+//! manifest stores synced lengths, too: of the active segment when its first sync is acknowledged, of retired segments with each change of
+//! the tree, and of all segments when the database is closed.
 
 use super::insert::WriteState;
 use super::{Inner, Shared};
@@ -19,16 +19,16 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The first words of a segment.
+/// The content of a segment's header: its link to the segment before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// Number of the segment before; 0 for the first after an open.
+    /// Number of the segment before this one; 0 for the first segment after an open.
     pub previous: u64,
     /// Length of that segment up to the end of its last record, bytes.
     pub previous_len: u64,
     /// Part of that length known to be durable, bytes.
     pub previous_synced: u64,
-    /// Sequence number of the first write that can be in this one.
+    /// Smallest sequence number that a write in this segment can have.
     pub first: Seq,
 }
 
@@ -42,25 +42,25 @@ impl Chain {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Decoder::new(bytes);
         let (previous, previous_len, first) = (from.varint()?, from.varint()?, from.varint()?);
-        // A log of version 1 ends here.
+        // The header of a version 1 log ends here.
         let previous_synced = if from.is_empty() { 0 } else { from.varint()? };
         from.is_empty().then_some(Chain { previous, previous_len, previous_synced, first })
     }
 }
 
-/// More than the header of a segment and the head of a record take, bytes.
+/// Upper bound of the bytes that the header of a segment and the head of one record take.
 const SEGMENT_START: u64 = 512;
 
 /// A segment that is no longer written to but still needed.
 pub(super) struct Retired {
     number: u64,
-    /// Bytes appended to it, markers included. Zeros ahead of its records do not count.
+    /// Bytes appended to the segment, markers included; without the zeros that were written ahead.
     bytes: u64,
     /// Length of the valid part: up to the end of the last acknowledged record.
     good: u64,
-    /// Writer with which the segment is still to be synced; `None`: it is synced.
+    /// The writer, as long as the segment is not synced.
     unsynced: Option<LogWriter>,
-    /// Someone syncs it: the file stays meanwhile.
+    /// A thread is syncing the segment, so its file must not be deleted.
     syncing: bool,
 }
 
@@ -135,9 +135,9 @@ impl Inner {
         Hint { lifetime: Lifetime::Short, ..Hint::new(Cause::Wal) }
     }
 
-    /// Starts a new segment and retires the active one. On an error the active one stays, unless the file of the new one may stay too. A
-    /// segment for a record of `bytes` is not created where header and record find no space: refused writes use up no numbers. A segment
-    /// for which no record waits (0) is created if the medium takes it: a medium may have more space than it counts as free.
+    /// Starts a new segment and retires the active one. After an error the active segment stays in use, unless the file of the new one
+    /// could not be deleted. With `bytes` > 0, the size of a waiting record, fails without creating a file if header and record exceed the
+    /// free bytes, so that refused writes use up no file numbers. With 0 it tries anyway: a medium may have more space than it reports.
     pub(super) fn start_log(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let needed = bytes.saturating_add(SEGMENT_START);
         let free = if bytes > 0 { self.media.primary().free_bytes()? } else { None };
@@ -154,8 +154,8 @@ impl Inner {
         let log = match LogWriter::create(&*self.store, self.db, id, &Self::log_hint(), &chain.encode()) {
             Ok(log) => log,
             Err(error) => {
-                // The created file holds no record, but perhaps a whole header, and a crash may bring it back. The header says how long the
-                // active segment was, and recovery would believe it: so that has to stay true.
+                // The new file may contain a whole header, and if it cannot be deleted, recovery would find it and take the active segment
+                // to end where that header says. So nothing more may be appended to the active segment.
                 if !self.store.delete(id).is_err_and(|error| error.is_not_found()) {
                     self.retire_log(state, previous_len);
                 }
@@ -173,8 +173,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends the active segment, because it could not take a record, must not keep its last one, or counts as ended: no more is written to
-    /// it, and bytes behind `good` do not count. Likewise for the segment that was active last, if that has been retired already.
+    /// Ends the active segment at byte `good`: nothing more is appended to it, and bytes behind `good` do not count. Called when an append
+    /// failed, when the last record must not count, or when a successor may exist. If there is no active segment, shortens the one that
+    /// was active last.
     pub(super) fn retire_log(&self, state: &mut WriteState, good: u64) {
         if let Some(log) = state.log.take() {
             let (number, bytes) = (log.id().number, log.len());
@@ -186,18 +187,18 @@ impl Inner {
         }
     }
 
-    /// Syncs the segments before the active one, oldest first: a later one must never be durable without them. The list is free meanwhile,
-    /// so that writers can retire segments and flushes can give them up; other callers that want them synced wait.
+    /// Syncs the retired segments, oldest first: a segment must never be acknowledged as durable before the older ones. The list is not
+    /// locked during a sync, so that writers can retire segments and flushes can drop them; other callers of this wait.
     pub(super) fn sync_retired(&self) -> Result<()> {
         self.sync_retired_in(&self.logs.turn.lock())
     }
 
-    /// [`Inner::sync_retired`] for the holder of the turn to sync the log.
+    /// [`Inner::sync_retired`] for a caller that holds the turn to sync ([`Logs::turn`]).
     pub(super) fn sync_retired_in(&self, _turn: &MutexGuard<'_, (u64, u64)>) -> Result<()> {
         loop {
             let mut retired = self.logs.retired.lock();
             let next = retired.iter_mut().find_map(|log| log.unsynced.take().map(|writer| (log, writer)));
-            // Whoever had the turn before may have failed, and took the segment that is not synced off the list.
+            // A holder of the lock before this one may have failed: it took the writer of an unsynced segment, and ended the handle.
             let Some((log, mut writer)) = next else { return self.check_writable() };
             log.syncing = true;
             let number = log.number;
@@ -214,8 +215,9 @@ impl Inner {
         }
     }
 
-    /// Syncs one segment, or notes that it is synced; false if the marker behind the records did not fit, so that no more can be written to
-    /// it. A failed sync ends the handle: after it, the kernel may have dropped the pages and report the next sync as good (fsyncgate).
+    /// Runs `sync` on one segment. False: the records are durable, but the marker behind them found no space, so nothing more can be
+    /// appended. Any other failed sync ends the handle: the kernel may have dropped the pages and would report success for the next sync
+    /// (fsyncgate).
     pub(super) fn sync_segment(&self, log: &mut LogWriter, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<bool> {
         let before = log.len();
         match sync(log) {
@@ -229,20 +231,20 @@ impl Inner {
         Ok(true)
     }
 
-    /// Ends a synced segment and gives back the zeros ahead of its records. Where that fails they stay, and are no part of the log.
+    /// Closes a synced segment and removes the zeros that were written ahead. Should that fail, the zeros stay, and readers ignore them.
     pub(super) fn close_segment(&self, log: LogWriter) {
         if !log.has_failed() && !self.end.is_over() {
             let _ = log.close();
         }
     }
 
-    /// A sync counts only while there is a directory in which its file is found again: of the database and of each tier.
+    /// Fails, and ends the handle, if the directory of the database or of a tier was removed: files synced there could not be found again.
     pub(super) fn check_there(&self) -> Result<()> {
         self.store.check_there().map_err(|error| self.poison("sync of the log", error.into()))
     }
 
-    /// Makes a segment's name durable before its first sync, so that it can be found whatever later says that it was synced. Called by the
-    /// holder of the turn to sync the log.
+    /// Makes the name of a segment durable before its first sync: a later segment or the manifest may say that it was synced, so it must
+    /// exist. The caller holds `Logs::turn`.
     pub(super) fn name_log(&self, number: u64) -> Result<()> {
         if self.logs.is_activated(number) {
             return Ok(());
@@ -250,15 +252,15 @@ impl Inner {
         self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))
     }
 
-    /// Tells the manifest of a segment after its first sync, before that is acknowledged: of the `synced` bytes in it and of the segments
-    /// before, so that their loss would be noticed. Called by the holder of the turn to sync the log.
+    /// Records a segment in the manifest after its first sync and before that is acknowledged: its `synced` bytes, and the lengths of the
+    /// segments before it, so that recovery notices their loss. The caller holds `Logs::turn`.
     pub(super) fn activate(&self, number: u64, synced: u64) -> Result<()> {
         if self.logs.is_activated(number) {
             return Ok(());
         }
         let mut shared = self.shared.lock();
         if number < shared.state.needed_log() {
-            // The segment was given up meanwhile: its contents are in tables.
+            // The segment is obsolete: its contents are in tables.
             return Ok(());
         }
         let mut lengths = self.logs.synced();
@@ -270,7 +272,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells the manifest the lengths of the synced segments before the active one, if it does not know them. Their names are durable.
+    /// Records the lengths of synced retired segments in the manifest, if it lacks any. The names of the segments are durable.
     pub(super) fn note_retired(&self) -> Result<()> {
         let mut shared = self.shared.lock();
         let mut edit = Edit::default();
@@ -288,7 +290,7 @@ impl Inner {
         self.log_edit(&mut shared, &edit)
     }
 
-    /// Gives up segments that no family needs any more. Called with the state that the manifest has.
+    /// Drops retired segments that no family needs; `shared.state` must be what the manifest has.
     pub(super) fn drop_old_logs(&self, shared: &mut Shared) {
         let needed = shared.state.needed_log();
         self.logs.retired.lock().retain(|log| {
@@ -302,8 +304,8 @@ impl Inner {
     }
 }
 
-/// Adds to an edit the lengths of synced segments, whose names are durable: one that is shorter at the next open was damaged, not cut by a
-/// crash.
+/// Adds the lengths of synced segments to an edit. A segment that is shorter at the next open was damaged, not cut by a crash. The names of
+/// the segments must be durable.
 pub(super) fn add_lengths(edit: &mut Edit, lengths: &[(u64, u64)], state: &State) {
     let is_new = |log: &&(u64, u64)| log.0 >= state.needed_log() && state.log_lengths.get(&log.0) != Some(&log.1);
     edit.log_lengths = lengths.iter().filter(is_new).copied().collect();

@@ -1,5 +1,5 @@
-//! The stores of an open database: one, or a primary one and tiers. Each has a meter below it, which gives the outside view of what was
-//! written and read there.
+//! The stores of an open database: a primary one, and tiers if there are any. Each is wrapped in a meter, which counts reads and writes
+//! independently of the ledger.
 
 use super::{Db, Inner, callback};
 use crate::error::{Error, Result};
@@ -17,9 +17,9 @@ use std::sync::{Arc, OnceLock};
 struct Member {
     temperature: Temperature,
     meter: Arc<Meter>,
-    /// Times of reads of one block of its tables.
+    /// Durations of reads of single blocks from the store.
     latencies: Arc<Latencies>,
-    /// Gets that its tables answered, about.
+    /// Approximate number of gets that tables of the store answered.
     answered: AtomicU64,
 }
 
@@ -63,12 +63,12 @@ impl Media {
         self.members.iter().map(|member| member.temperature).filter(|temperature| *temperature != Temperature::Unknown)
     }
 
-    /// The primary store alone: whoever made names only there need not wait for slower ones.
+    /// The primary store alone. A caller that created files only there can sync its names without waiting for slower tiers.
     pub fn primary(&self) -> &dyn Store {
         self.store_of(Temperature::Unknown).unwrap_or(&*self.store)
     }
 
-    /// Free bytes of a store, [`Temperature::Unknown`]: of the primary one; `None`: not known. A tier that cannot be asked has none.
+    /// Free bytes of a store; [`Temperature::Unknown`] is the primary one. `None`: not known. 0 for a tier that fails to tell.
     pub fn free(&self, place: Temperature) -> Option<u64> {
         let is_primary = place == Temperature::Unknown;
         self.store_of(place).and_then(|store| store.free_bytes().unwrap_or((!is_primary).then_some(0)))
@@ -85,7 +85,7 @@ impl Media {
         self.members.iter().find(|member| member.temperature == place).map(|member| &member.latencies)
     }
 
-    /// Counts a sampled get that a table answered. A database with one store need not know where the table lies.
+    /// Counts a sampled get that a table answered. Does nothing in a database without tiers.
     #[cold]
     pub fn answered(&self, table: u64) {
         let place = self.place(FileId::table(table));
@@ -94,7 +94,7 @@ impl Media {
         }
     }
 
-    /// Number of answers from the tables of each store since the first call, for the manifest; nothing as long as there were none.
+    /// Number of gets that tables of each store answered since the first call, for the manifest; empty if there were none.
     pub fn heat(&self, now: u64) -> Vec<TierHeat> {
         let since = *self.since.get_or_init(|| now);
         let answered = |member: &Member| member.answered.load(Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Media {
         self.members.iter().fold(MeterSnapshot::default(), |sum, member| sum.and(&member.meter.snapshot()))
     }
 
-    /// Checks that the ledger has the bytes that each store counted as written; the error names the store.
+    /// Compares the ledger with the bytes that the meter of each store counted as written. The error names the first store that differs.
     pub fn balance(&self, ledger: &LedgerSnapshot) -> std::result::Result<(), String> {
         self.members.iter().try_for_each(|member| {
             let on_tier = |what| if self.tiers.is_none() { what } else { format!("{}: {what}", tier_name(member.temperature)) };
@@ -125,13 +125,13 @@ impl Media {
 pub struct TierStats {
     /// Temperature of the tables that belong there; [`Temperature::Unknown`]: the primary store.
     pub temperature: Temperature,
-    /// Directory of the store, or `zoned:` and its drive; `None`: a store that was passed.
+    /// Directory of the store, or `zoned:` and its drive; `None`: a store that the program passed in.
     pub directory: Option<PathBuf>,
     /// Files of the database in it.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
-    /// Bytes that can still be written, where the medium knows.
+    /// Bytes that can still be written; `None`: the medium does not know.
     pub free: Option<u64>,
     /// Bytes written by cause since the database was opened, from the ledger.
     pub written: Vec<(Cause, u64)>,
@@ -139,10 +139,11 @@ pub struct TierStats {
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Gets that its tables answered, from the block cache or not: one in 64 is counted, and stands for as many. 0 in a database with one
+    /// Gets that tables of the store answered, from the block cache or the medium, extrapolated from one in 64. 0 in a database with one
     /// store.
     pub answered: u64,
-    /// Time of a read of one block, microseconds: the first of each table and one in 64. A database without threads times nothing.
+    /// Duration of a read of one block, microseconds. Timed are the first read of each table and one in 64 of the others; none in a
+    /// database without threads.
     pub read_latency: HistogramSummary,
 }
 

@@ -1,17 +1,18 @@
-//! Moves of whole tables to the tier where they belong: data that grew old, that found no room before, or whose tier was attached later.
+//! Moves whole tables to the tier where they belong, because they grew old, because that tier had no space before, or because that tier was
+//! attached later.
 //!
-//! A move is the last of all jobs, and there is one at a time. It has a thread of its own, so that a slow medium keeps nobody waiting who
-//! merges or flushes; it begins while writers are free and no compaction could be done. It does not wait for that where the primary store
-//! is full: compactions fail for want of room, and what moves away makes some. Nor does it wait for ever: under a load that never ends,
-//! the first begins after a minute, and each further one after four times as long as the one before took. The table is written again under
-//! a new number, frame by frame as it is ([`crate::table::Table::copy`]), and one edit puts the copy in its place.
+//! Moves have the lowest priority of all jobs, and one runs at a time, on a thread of its own, so that a slow medium delays no flush and no
+//! compaction. A move begins when writers are not held back and no compaction is due, with two exceptions. If the primary store is full,
+//! moves begin at once, because they free space there. And under a load that never ends, a move begins after a minute at the latest, the
+//! next one after four times the duration of the move before it. A move copies the table's frames unchanged to a file with a new number
+//! ([`crate::table::Table::copy`]); one edit of the manifest replaces the table by the copy.
 //!
-//! Young data that was demoted all the same (`compaction::young`) was written as cold as the old data around it. On the last level a
-//! table may therefore be as cold as data that the age no longer keeps above: it does not move to a hotter tier for the young data in it. A
-//! merge promotes that, key by key, or it grows as old as it lies.
+//! On the last level, a table may lie on the tier of old data although there is young data in it: a demotion from a full medium
+//! (`compaction::young`) writes young data there, too. Such a table does not move to a hotter tier. A merge promotes its young data key by
+//! key, or the data grows old where it is.
 //!
-//! * A crash before the edit is fine: the copy is a file that nothing names. After it: the old table is.
-//! * A tier without room is no failure: the table stays where it is, which is a hotter one, and is tried again later.
+//! * A crash before the edit leaves the copy, a file that nothing names; a crash after it leaves the old table as such a file.
+//! * If the tier has no space, the table stays on its hotter tier, and the move is tried again later. This is not a failure.
 //! * A table that cannot be read is set aside, as by a compaction.
 
 use super::Inner;
@@ -28,14 +29,14 @@ use sinter_storage::store::{Cause, FileId, Hint, Reason, Temperature, Tiers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Longest wait of a move for other jobs.
+/// Longest time that a move waits for other jobs, nanoseconds.
 const LONGEST_WAIT_NS: u64 = 60_000_000_000;
-/// Factor between the time that a move took and the longest wait after it: under a load, moves get a fifth of the time.
+/// Factor from the duration of a move to the longest wait of the next: under a load, moves run for a fifth of the time.
 const WAIT_FACTOR: u64 = 4;
-/// Tables of its size that have to fit into a tier before it takes a table: tables of flushes and other moves may come there, too.
+/// A tier takes a table if this many tables of its size fit, because flushes and compactions write to the tier as well.
 const ROOM: u64 = 2;
 
-/// Moves done and refused.
+/// Counts of moves, and the time until which the next one waits.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     tables: AtomicU64,
@@ -43,7 +44,7 @@ pub(super) struct Moves {
     turn: Mutex<Turn>,
 }
 
-/// Time from which on the next move need not wait any longer.
+/// How long the next move waits for other jobs.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     /// End of the last move, or of the last look that found nothing to move.
@@ -93,7 +94,7 @@ pub(super) enum Moved {
     Stopped,
 }
 
-/// A table that lies elsewhere than it should.
+/// A table on another tier than the one where it belongs.
 struct Candidate {
     core: Arc<FamilyCore>,
     level: usize,
@@ -103,11 +104,11 @@ struct Candidate {
 }
 
 impl Inner {
-    /// The table that has been in the wrong place for longest, marked as being moved.
+    /// The next move, marked as running: of the table with the oldest data among those on the wrong tier.
     pub(super) fn next_move(&self, shared: &mut Shared) -> Option<Job> {
         let tiers = self.media.tiers.as_ref()?;
         let now_ns = self.clock.monotonic_ns();
-        // Without threads, nothing else is due when a move is asked for.
+        // Without threads a move is never urgent: it is asked for only when no other job is due.
         let is_full = matches!(shared.blocked, Some(Error::NoSpace(_))) || self.is_scarce();
         let is_urgent = is_full || (!self.inline() && self.moves.has_waited(now_ns));
         if shared.moving || !(is_urgent || self.pressure.is_free()) {
@@ -136,7 +137,7 @@ impl Inner {
         Some(Job::Compact { core, work: Work::Relocate(wanted), plan })
     }
 
-    /// Returns whether a table moves, or could.
+    /// Returns whether a move runs or is possible.
     pub(super) fn may_move(&self, shared: &Shared) -> bool {
         shared.moving || self.media.tiers.as_ref().is_some_and(|tiers| self.pick_move(shared, tiers).is_some())
     }
@@ -164,7 +165,7 @@ impl Inner {
         found.into_iter().find(|candidate| self.available(tiers.serving(candidate.wanted)) >= candidate.table.bytes.saturating_mul(ROOM))
     }
 
-    /// Writes the one table of a plan again in the store for a temperature.
+    /// Copies the one table of a plan to the store of temperature `wanted`.
     pub(super) fn move_table(&self, core: &Arc<FamilyCore>, plan: &Plan, wanted: Temperature) -> Result<Moved> {
         let began_ns = self.clock.monotonic_ns();
         let moved = self.copy_table(core, plan, wanted);

@@ -1,12 +1,13 @@
-//! Memtables and tables that readers may still hold although the tree has changed. The last one to let go of a memtable or a deleted table
-//! frees its memory or its file, and with megabytes that takes long: it must not be a reader, behind whom clients wait.
+//! Obsolete memtables and tables that readers may still hold. Dropping the last reference frees the memory or the file, which takes long
+//! for megabytes. A list keeps one reference to each, so that a background thread drops the last one, and not a reader for whom clients
+//! wait.
 
 use crate::memtable::Memtable;
 use crate::table::Table;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Memtables and tables that are in no tree any more.
+/// Memtables and tables that are no longer part of a view.
 #[derive(Debug, Default)]
 pub(super) struct Obsolete {
     memtables: Mutex<Vec<Arc<Memtable>>>,
@@ -14,13 +15,14 @@ pub(super) struct Obsolete {
 }
 
 impl Obsolete {
-    /// Takes over memtables and tables that nobody can find any more: only those who found them before may hold them.
+    /// Adds memtables and tables that the current view no longer names: only readers with an older view hold them.
     pub fn add(&self, memtables: impl IntoIterator<Item = Arc<Memtable>>, tables: Vec<Arc<Table>>) {
         self.memtables.lock().extend(memtables);
         self.tables.lock().extend(tables);
     }
 
-    /// Frees what nobody holds any more. Not for threads that clients wait for, unless they wait for free space.
+    /// Frees memtables and tables that no reader holds. Takes long, so threads that clients wait for call this only when they wait for
+    /// free space.
     pub fn clear(&self) {
         drop(unheld(&self.memtables));
         drop(unheld(&self.tables));
@@ -33,7 +35,7 @@ impl Obsolete {
     }
 }
 
-/// Takes out the entries that nobody else holds; nobody can begin to hold one.
+/// Removes and returns the entries that only this list holds; no thread can get a new reference to one.
 fn unheld<T>(all: &Mutex<Vec<Arc<T>>>) -> Vec<Arc<T>> {
     all.lock().extract_if(.., |one| Arc::strong_count(one) == 1).collect()
 }

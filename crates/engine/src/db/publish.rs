@@ -1,11 +1,12 @@
-//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then files that it
-//! no longer names are deleted.
+//! The one place where the tree changes: an edit is logged and synced in the manifest, then the new view is swapped in, then files that
+//! the new view no longer names are deleted.
 //!
 //! * A crash before the edit is logged is fine: new tables are files that nothing names; the next open deletes them.
-//! * A crash after the edit is synced is fine: the new version is the truth; old tables and logs are deleted by the next open.
-//! * An edit that found no space may be there all the same: its caller was told that it failed, and what goes on as if it had (writes to
-//!   a family that it drops) would be lost with it. Until a new manifest has replaced that one, nothing is acknowledged or deleted.
-//! * New tables are sealed and their names synced before the edit, so that the manifest never names what could vanish.
+//! * A crash after the edit is synced is fine: the next open finds the new version, and deletes old tables and logs.
+//! * An edit that failed for lack of space may be in the manifest all the same, although its caller was told that it failed. For example,
+//!   writes to a family whose drop "failed" would be lost if the edit took effect at the next open. So nothing is acknowledged or deleted
+//!   until a new manifest, without the edit, has replaced this one.
+//! * New tables are sealed and their names synced before the edit, so that the manifest never names a file that a crash could remove.
 
 use super::family::FamilyCore;
 use super::logs::add_lengths;
@@ -18,7 +19,7 @@ use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Factor by which an edit may grow on a medium with units.
+/// Factor by which an edit may grow on a medium with units: an edit of some 60 bytes takes a whole block.
 const EDIT_GROWS: u64 = 64;
 
 impl Inner {
@@ -32,7 +33,7 @@ impl Inner {
         let Shared { manifest: Some(manifest), state, saved_seq, .. } = shared else {
             return Err(Error::invalid("the database was opened read-only"));
         };
-        // A quarter of a table at most, where the medium is so small that tables are.
+        // On a small medium, the manifest is replaced once it has a quarter of the largest table's size.
         let least = ROTATE_BYTES.min(self.within_medium(u64::MAX) / 4).min(self.manifest_within_unit());
         if manifest.must_rotate() || manifest.should_rotate(least) {
             self.rotate_manifest(manifest, state)?;
@@ -40,7 +41,7 @@ impl Inner {
         let before = manifest.len();
         match manifest.append(&edit) {
             Ok(()) => {}
-            // The record may be there, in part or whole: a new manifest comes before the next edit and the next write.
+            // The record may be in the file, in part or whole: a new manifest replaces it before the next edit and the next write.
             Err(error @ Error::NoSpace(_)) if !manifest.in_doubt() => {
                 self.torn_manifest.store(true, Ordering::Release);
                 return Err(error);
@@ -53,13 +54,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Bytes of a manifest that lies within a unit of the medium, which it keeps from being freed. An edit has some score bytes and takes a
-    /// block at least.
+    /// Length of a manifest, bytes, that surely fits into one unit of the medium, with every edit padded to a block. A unit with a manifest
+    /// in it cannot be freed.
     fn manifest_within_unit(&self) -> u64 {
         Some(self.media.primary().unit()).filter(|unit| *unit > 0).map_or(u64::MAX, |unit| unit / EDIT_GROWS)
     }
 
-    /// Replaces the manifest before anything is acknowledged after an edit that failed, which may be in it.
+    /// Replaces a manifest that may contain a failed edit, before any write is acknowledged; then deletes files that had to wait for it.
     #[cold]
     pub(super) fn renew_manifest(&self) -> Result<()> {
         let mut shared = self.shared.lock();
@@ -74,8 +75,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Replaces the manifest by a new one that begins with the whole state. Manifests lie in the primary store: nobody waits here, under
-    /// the lock, for the names of a slower one. Those of the tables in the state were synced before the edits that named them.
+    /// Replaces the manifest by a new one that begins with the whole state. Syncs names of the primary store alone, where manifests lie, so
+    /// that nobody waits for a slower tier under the lock: the names of all tables were synced before the edits that added them.
     fn rotate_manifest(&self, manifest: &mut ManifestLog, state: &State) -> Result<()> {
         let number = self.new_number();
         match manifest.rotate(self.media.primary(), number, state) {
@@ -89,17 +90,17 @@ impl Inner {
         }
     }
 
-    /// Publishes a change of one family's tables. `flushed` memtables (by identity) leave the view. If the family was dropped or the
-    /// database closed meanwhile, there is nothing to publish, which is no error: the new tables are deleted.
+    /// Publishes a change of one family's tables; the memtables in `flushed`, compared by identity, leave the view. If the family was
+    /// dropped or the database closed meanwhile, nothing is published, the new tables are deleted, and the result is `Ok`.
     pub(super) fn publish(&self, core: &Arc<FamilyCore>, mut edit: Edit, flushed: Vec<Arc<Mem>>) -> Result<()> {
         let result = self.try_publish(core, &mut edit, &flushed);
-        // Deleting files takes long; the memory of the memtables goes back first, for the ones that fill meanwhile.
+        // Deleting files takes long, so the memory of the memtables is freed first: active memtables need it.
         drop(flushed);
         self.obsolete.clear();
         let doomed = {
             let mut shared = self.shared.lock();
-            // Without space or descriptors the job will be done again, with other tables. Any other error ends the handle, and the edit
-            // may be durable.
+            // After a lack of space or descriptors the job is repeated and writes other tables, so these are deleted. Any other error ends
+            // the handle; then the edit may be durable, and its tables must stay.
             if result.as_ref().map_or_else(Error::passes, |published| !published) {
                 shared.doomed.extend(new_tables(&edit.tables));
             }
@@ -113,7 +114,7 @@ impl Inner {
     }
 
     pub(super) fn sync_names(&self) -> Result<()> {
-        // Files deleted from here on may not be among them.
+        // Cleared before the sync: a file deleted during the sync sets the flag again.
         self.deleted.store(false, Ordering::Release);
         self.store.sync_names().map_err(|error| self.poison("sync of names", error.into()))
     }
@@ -127,11 +128,11 @@ impl Inner {
     /// Publishes; false if the family was dropped, or the database closed.
     fn try_publish(&self, core: &Arc<FamilyCore>, edit: &mut Edit, flushed: &[Arc<Mem>]) -> Result<bool> {
         let lengths = self.logs.synced();
-        // Names of new tables, and of the logs that an edit may mention, first.
+        // The names of new tables, and of the logs that the edit mentions, have to be durable before the edit.
         self.sync_names()?;
         let times = core.auto.read_times();
         let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false, opened: &[] };
-        // Before the lock: nobody is to wait because they lie on a slow medium.
+        // New tables are opened before the lock is taken, because opening a table on a slow medium takes long.
         let new = edit.tables.iter().filter_map(|change| match &change.change {
             Change::Add { table, .. } => Some(opener.open(table)),
             Change::Remove { .. } | Change::Move { .. } => None,
@@ -142,7 +143,7 @@ impl Inner {
         if core.dropped.load(Ordering::Acquire) {
             return Ok(false);
         }
-        // The edit may say of other families that they need no old log. Those may have been dropped, too.
+        // The edit may also advance the flushed log of other families, some of which may have been dropped meanwhile.
         edit.flushed_logs.retain(|(id, _)| shared.families.contains_key(id));
         add_lengths(edit, &lengths, &shared.state);
         let old = core.view.load_full();
@@ -171,15 +172,15 @@ impl Inner {
         version.apply(changes).map_err(|what| Error::invalid(format!("an edit does not fit family {:?}: {what}", core.name)))
     }
 
-    /// Takes the files that may be deleted now: none while a checkpoint is being linked, or while the manifest may hold an edit that
-    /// failed.
+    /// Takes the obsolete files that may be deleted now: none while a checkpoint is being linked, or while the manifest may contain a
+    /// failed edit.
     pub(super) fn take_doomed(&self, shared: &mut Shared) -> Vec<FileId> {
         let kept = shared.hold_deletes > 0 || shared.manifest.as_ref().is_some_and(ManifestLog::must_rotate);
         if kept { Vec::new() } else { std::mem::take(&mut shared.doomed) }
     }
 
-    /// Deletes files that nothing names. A failure loses nothing but space: the next open tries again. A file that is still read, and for
-    /// which there is no descriptor, is tried again here.
+    /// Deletes obsolete files. A failed deletion only wastes space until the next open repeats it. A deletion that fails for lack of a file
+    /// descriptor (a closed file with readers is opened before its name goes) is repeated by [`Inner::delete_doomed`].
     pub(super) fn delete_files(&self, files: &[FileId]) {
         let is_kept = |file: &&FileId| {
             let is_kept = self.store.delete(**file).is_err_and(|error| error.is_no_descriptors());

@@ -1,9 +1,9 @@
 //! The queue of writers. One thread leads at a time; the others leave their batches with it. A leader commits its own batch together with
 //! all that wait (group commit, as LevelDB's writer queue), so that they share one log record and one sync.
 //!
-//! A wake of a sleeping thread costs about 20 us on small machines, as much as 100 writes. So a leader goes on committing for others
-//! while there are any (up to [`ROUNDS`]) instead of handing over, and a waiting thread spins for a few microseconds, then leaves its turn
-//! on the processor to others some times (the leader may be waiting for it), before it sleeps.
+//! Waking a sleeping thread costs about 20 us on small machines, as much as 100 writes. So a leader does not hand the lead over at once:
+//! it commits up to [`ROUNDS`] further groups for others while batches wait. A waiting thread spins for a few microseconds, then yields
+//! the processor some times, because the leader may be waiting for it, and only then sleeps.
 
 use super::batch::WriteBatch;
 use super::sync::{AtomicU8, Condvar, Mutex, pause};
@@ -13,19 +13,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Groups of others that one leader commits before it passes the lead on: bounds how long a writer is kept busy for others. Schedules that
-/// tests explore are short: there the lead has to change hands sooner.
+/// Groups that one leader commits for others before it passes the lead on: bounds how long a writer works for others. Under shuttle, which
+/// explores short schedules, the lead changes hands sooner.
 const ROUNDS: usize = if cfg!(shuttle) { 1 } else { 4 };
-/// Looks at the state before yielding; each is a pause of some 10 to 40 ns.
+/// Checks of the state before the first yield; each pauses for some 10 to 40 ns.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
-/// Looks before sleeping, each behind a yield of some hundred nanoseconds, or of the time that the thread takes that had to wait.
+/// Checks of the state before sleeping. Each follows a yield, which takes some hundred nanoseconds, or longer if another thread runs.
 const YIELDS: u32 = if cfg!(shuttle) { 0 } else { 100 };
 
 const WAITING: u8 = 0;
 const DONE: u8 = 1;
 const LEAD: u8 = 2;
 
-/// A batch left with the leader.
+/// A thread that waits in the queue, with the batch that it leaves with the leader, if any.
 pub(crate) struct Waiter {
     state: AtomicU8,
     slot: Mutex<Slot>,
@@ -67,7 +67,7 @@ impl Waiter {
         self.state.load(Ordering::Acquire)
     }
 
-    /// Tells the writer how it went.
+    /// Tells the writer the result of its batch.
     pub fn finish(&self, result: Result<()>) {
         self.set(DONE, Some(result));
     }
@@ -93,7 +93,7 @@ pub(crate) enum Joined {
     Done(Result<()>),
 }
 
-/// A batch that the leader took over, and who waits for it.
+/// A batch that the leader took over, and the thread that waits for it.
 pub(crate) struct Guest {
     pub batch: WriteBatch,
     pub options: WriteOptions,
@@ -102,7 +102,7 @@ pub(crate) struct Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Only a panic of the leader leaves a guest without an answer, and it must not wait for ever.
+        // Only a panic of the leader leaves a guest without a result; the guest must not wait forever.
         if self.waiter.state.load(Ordering::Relaxed) == WAITING {
             self.waiter.finish(Err(Error::Closed("the writer that led the group panicked".into())));
         }
@@ -122,7 +122,7 @@ impl Queue {
         self.inner.lock().led
     }
 
-    /// Waits for the lead without leaving work (memtable switches, family changes).
+    /// Waits for the lead without leaving a batch (memtable switches, family changes).
     pub fn lead(&self) {
         let waiter = {
             let mut inner = self.inner.lock();
@@ -135,7 +135,7 @@ impl Queue {
         waiter.wait();
     }
 
-    /// Leaves a batch with the leader, or becomes it.
+    /// Leaves a batch with the leader and waits for the result, or becomes the leader.
     pub fn join(&self, batch: WriteBatch, options: WriteOptions) -> Joined {
         let waiter = {
             let mut inner = self.inner.lock();
@@ -160,7 +160,8 @@ impl Queue {
         waiter
     }
 
-    /// Moves waiting batches to `guests`, at most about `bytes`; stops before one that wants to lead by itself.
+    /// Moves waiting batches to `guests`: at most `bytes` in all, but the first batch whatever its size. Stops before a thread that waits
+    /// for the lead itself.
     pub fn take(&self, guests: &mut Vec<Guest>, bytes: usize) {
         let mut inner = self.inner.lock();
         let mut room = bytes;
@@ -180,7 +181,7 @@ impl Queue {
         }
     }
 
-    /// Gives the lead away. True: the caller keeps it, because batches wait that it may commit in this `round`.
+    /// Gives the lead away. True: the caller keeps the lead, because batches wait and `round` is below [`ROUNDS`].
     pub fn leave(&self, round: usize) -> bool {
         let mut inner = self.inner.lock();
         match inner.waiting.front() {

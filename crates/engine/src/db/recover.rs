@@ -1,12 +1,12 @@
-//! Recovers the manifest, then the chain of log segments, into memtables; an unsynced end may be cut, and is reported.
+//! Replays the chain of log segments into memtables. A crash may have taken the unsynced end of the log: that is cut and reported.
 //!
-//! A segment is replayed only if all before it are whole: each names its predecessor and that one's length. Where the chain is broken above
-//! every synced watermark, the rest was lost with the power and is cut; where a later segment proves that the lost part had been synced, it
-//! is damage and an error. A segment shorter than what the manifest or its successor says was synced is damage, too.
+//! A segment is replayed only if all earlier ones are whole: each header names the segment before it and the length of that one. Where
+//! the chain is broken and nothing behind the break was synced, a power cut took the rest, which is cut. Where a later segment was synced,
+//! the missing part had been synced, too: damage, and an error. A segment shorter than the synced length in the manifest or in the next
+//! segment's header is damage as well.
 //!
-//! The log is read twice, a piece at a time, so that it may be longer than memory has room for. [`survey`] judges all of it and changes
-//! nothing: a log that is damaged far behind is refused before any of it was used. [`Survey::replay`] fills memtables and hands over
-//! those that are full.
+//! The log is read twice, in pieces, so that it may be longer than memory. [`survey`] checks all of it and changes nothing: damage
+//! anywhere is found before any record is used. [`Survey::replay`] fills memtables and hands over each one that is full.
 
 use super::batch::Operation;
 use super::logs::Chain;
@@ -38,8 +38,8 @@ pub struct RecoveryReport {
     pub cuts: Vec<Cut>,
 }
 
-/// The end of a file that opening leaves out (and, when it opens for writing, deletes with the file). A crash leaves such an end of writes
-/// that were not synced. Damage looks the same only where nothing that survived says that what it hit had been synced.
+/// The end of a file that recovery does not use; an open for writing deletes it together with the file. A crash leaves such an end: writes
+/// that were not synced. Damage is mistaken for it only if nothing that survived says that the damaged bytes had been synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cut {
@@ -54,7 +54,7 @@ pub struct Cut {
 }
 
 impl RecoveryReport {
-    /// Notes what is cut from a file, whose header is good if any of it is.
+    /// Adds the cut end of a file to the report; `end.good` is 0 if not even the header is good.
     pub(super) fn cut(&mut self, id: FileId, end: &LogEnd) {
         self.cut_bytes += end.cut_bytes;
         self.cut_records += end.cut_records;
@@ -67,7 +67,7 @@ impl RecoveryReport {
 /// The log as it will be replayed.
 pub(super) struct Survey {
     segments: Vec<Segment>,
-    /// How many of them, from the oldest.
+    /// Number of segments to be replayed, from the oldest on.
     usable: usize,
     pub report: RecoveryReport,
 }
@@ -77,11 +77,11 @@ struct Segment {
     number: u64,
     log: LogSurvey,
     chain: Option<Chain>,
-    /// Kept open: beside a reader, the database that writes may delete it.
+    /// Kept open: while a read-only handle reads, the process that writes the database may delete the file.
     file: Arc<dyn ReadAt>,
 }
 
-/// The segments of the log that may count, open, oldest first.
+/// Opens the log segments that a family may need, oldest first.
 pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc<dyn ReadAt>)>> {
     let mut logs: Vec<u64> = store.list()?.into_iter().filter(|(id, _)| id.kind == FileKind::Log).map(|(id, _)| id.number).collect();
     logs.sort_unstable();
@@ -92,7 +92,7 @@ pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc
     logs.into_iter().filter(|number| *number >= needed).map(|number| Ok((number, store.open(FileId::log(number))?))).collect()
 }
 
-/// Reads the log and finds out which part of it counts.
+/// Reads and checks the whole log, and decides which segments will be replayed.
 pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<Survey> {
     let segments = survey_segments(state.db, log)?;
     check_lengths(&segments, state)?;
@@ -101,7 +101,7 @@ pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<
     Ok(Survey { segments, usable, report })
 }
 
-/// Checks that segments are at least as long as the manifest or the next segment says was made durable.
+/// Checks that each segment has at least the synced length that the manifest or the next segment's header gives.
 fn check_lengths(segments: &[Segment], state: &State) -> Result<()> {
     let by_manifest = state.log_lengths.iter().map(|(number, length)| (*number, *length));
     let chains = segments.iter().filter_map(|s| s.chain).filter(|chain| chain.previous >= state.needed_log());
@@ -122,21 +122,21 @@ fn survey_segments(db: DbId, files: Vec<(u64, Arc<dyn ReadAt>)>) -> Result<Vec<S
         let log = survey_file(&*file, Some(db), id)?;
         let chain = match &log.extra {
             None => None,
-            Some(extra) => Some(Chain::decode(extra).ok_or_else(|| Error::corrupt(id, 0, "the header's chain cannot be read"))?),
+            Some(extra) => Some(Chain::decode(extra).ok_or_else(|| Error::corrupt(id, 0, "the header's content cannot be read"))?),
         };
         segments.push(Segment { number, log, chain, file });
     }
     Ok(segments)
 }
 
-/// The segment that continues segment `at`, and what it says of it.
+/// The later segment whose header names segment `at` as the one before it, with that header.
 fn successor(segments: &[Segment], at: usize) -> Option<(usize, Chain)> {
     let number = segments[at].number;
     let later = segments.iter().enumerate().skip(at + 1);
     later.filter_map(|(i, s)| Some((i, s.chain?))).find(|(_, chain)| chain.previous == number)
 }
 
-/// How many segments, from the oldest, may be replayed. Empty ones that a failed creation left behind are passed over.
+/// Returns how many segments, from the oldest on, may be replayed. Skips empty segments that a failed creation left behind.
 fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -> Result<usize> {
     let mut expected: Option<(u64, u64)> = None;
     for (at, segment) in segments.iter().enumerate() {
@@ -146,11 +146,11 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
         };
         let is_empty = segment.log.records == 0;
         if is_empty && successor(segments, at).is_none() && segments[at + 1..].iter().any(|s| s.chain.is_some()) {
-            // Its creation was reported as failed, and so was its deletion: nothing was ever written to it, and nothing continues it.
+            // The creation of this segment failed, and so did its deletion: nothing was written to it, and no segment continues it.
             continue;
         }
         let whole = match expected {
-            // The first one: its predecessor must not be needed.
+            // The first segment: no family may need the one before it.
             None => chain.previous < needed,
             Some((number, good)) => chain.previous == number && good >= chain.previous_len,
         };
@@ -165,7 +165,8 @@ fn check_chain(segments: &[Segment], needed: u64, report: &mut RecoveryReport) -
     Ok(segments.len())
 }
 
-/// Segment `at` does not continue what is there. If anything from it on was synced, the missing part had been synced too: damage.
+/// Handles segment `at`, which does not continue the ones before it. If a record of it or of a later segment was synced, the missing part
+/// had been synced too: damage. Otherwise cuts the log before it.
 fn broken_chain(segments: &[Segment], at: usize, chain: Chain, report: &mut RecoveryReport) -> Result<usize> {
     let synced = |s: &Segment| s.log.first_record.is_some_and(|offset| s.log.end.synced > offset);
     if segments[at..].iter().any(synced) {
@@ -183,9 +184,8 @@ fn broken_chain(segments: &[Segment], at: usize, chain: Chain, report: &mut Reco
 }
 
 impl Survey {
-    /// Replays the log into memtables of the families of `state` and hands over each that is full, and at the end the others, with the
-    /// newest sequence number so far. Nothing was made durable by that: all of it counts, or none, by what the caller does at the end.
-    /// Returns the newest sequence number.
+    /// Replays the log into memtables of the families of `state`. Hands over each full memtable, and at the end the others, with the newest
+    /// sequence number so far. Returns the newest sequence number. Nothing is durable yet: the caller publishes all of it, or none.
     pub fn replay(
         &mut self,
         state: &State,
@@ -195,7 +195,7 @@ impl Survey {
         let (mems, behind) = (BTreeMap::new(), BTreeMap::new());
         let mut replay = Replay { state, limits, mems, behind, held: 0, last_seq: state.last_seq, hand_over };
         for (at, segment) in self.segments.iter().enumerate().take(self.usable) {
-            // A successor knows how long this one was when it ended: what stands behind was never acknowledged.
+            // The next segment's header has the final length of this one: records behind that were never acknowledged.
             let end = successor(&self.segments, at).map_or(u64::MAX, |(_, chain)| chain.previous_len);
             self.report.logs_replayed += 1;
             self.report.records_replayed += replay.segment(segment, end)?;
@@ -216,13 +216,13 @@ pub(super) struct ReplayLimits<'a> {
     pub total: usize,
 }
 
-/// Memtables on their way from the log.
+/// A replay under way.
 struct Replay<'a> {
     state: &'a State,
     limits: ReplayLimits<'a>,
-    /// Families without data have none.
+    /// The memtable being filled, by family; none for a family without data.
     mems: BTreeMap<u32, MemWriter>,
-    /// The first key after all that was handed over, by family.
+    /// The first key behind all memtables handed over so far, by family.
     behind: BTreeMap<u32, Vec<u8>>,
     /// Bytes of the memtables.
     held: usize,
@@ -231,7 +231,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Replays the records that start before `end`; how many these were.
+    /// Replays the records that start before offset `end`. Returns their number.
     fn segment(&mut self, segment: &Segment, end: u64) -> Result<u64> {
         let id = FileId::log(segment.number);
         let mut records = 0;
@@ -241,7 +241,7 @@ impl Replay<'_> {
             let least = payloads.next();
             let (first, count, operations) = payloads.read(payload).ok_or_else(bad)?;
             if first < least {
-                return Err(Error::corrupt(id, offset, "the record has a number that was used before"));
+                return Err(Error::corrupt(id, offset, "the record has a sequence number that was used before"));
             }
             let mut seq = first;
             for operation in operations {

@@ -1,5 +1,5 @@
-//! Background work as two steps: `next_job` decides (pure over the shared state, under its lock), `run_job` does it. Threads loop over the
-//! two; with no threads the writer runs them itself, in order, so that tests repeat exactly.
+//! Background work in two steps: `next_job` picks a job from the shared state, under its lock, and marks it as running; `run_job` does the
+//! work. Background threads loop over the two. Without threads the writer runs jobs itself, in order, so that everything repeats exactly.
 
 use super::family::FamilyCore;
 use super::jobs::{Ended, Job, PanicGuard, Takes, Work, added, unpack};
@@ -22,10 +22,10 @@ use sinter_storage::store::{FileId, Reason, Temperature, Tiers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A family whose last full memtable is younger than this is being loaded.
+/// A family is being loaded if its last memtable became full less than this ago, nanoseconds.
 const LOADING_NS: u64 = 2_000_000_000;
 
-/// The levels and the key range that a plan writes.
+/// The family, levels and key range that a plan writes.
 fn outputs(family: u32, plan: &Plan) -> impl Iterator<Item = (u32, usize, KeyRange)> {
     let hot = plan.hot.as_ref().map(|_| plan.output_level - 1);
     std::iter::once(plan.output_level).chain(hot).map(move |level| (family, level, plan.range()))
@@ -37,7 +37,7 @@ impl Inner {
         if shared.closing || self.end.is_over() {
             return None;
         }
-        // Without space for anything else, tables that belong elsewhere move first, and then those that can.
+        // While background work fails for lack of space, moves of tables on the wrong tier come first, then demotions.
         if matches!(shared.blocked, Some(Error::NoSpace(_))) && matches!(takes, Takes::Jobs | Takes::All) {
             let moves = if takes == Takes::All { self.next_move(shared) } else { None };
             if let Some(job) = moves.or_else(|| self.next_demotion(shared)) {
@@ -57,7 +57,7 @@ impl Inner {
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
         if shared.blocked.is_some() && shared.demoting {
-            // It would be tried over and over for nothing until data was demoted.
+            // A flush would fail over and over until the running demotion has freed space.
             return None;
         }
         let waiting = shared.families.values().filter(|core| !shared.flushing.contains(&core.id));
@@ -91,15 +91,15 @@ impl Inner {
         let version = core.view.load().tree.version.clone();
         self.with_env(shared, core, |env| {
             let pick = |env: &PickEnv<'_>| compaction::picker(env.settings.style).pick(&version, env);
-            // Dropping tables frees space, and takes none.
+            // Drops of whole tables come first: they need no space and free some.
             let choice =
                 compaction::drop_hidden(&version, env).map_or_else(|| self.limit(shared, (&version, env), Asks::Scheduler, &pick), Ok);
-            // Space may be found later.
+            // An error means that no compaction fits now; the next pick may find space.
             choice.ok().and_then(unpack)
         })
     }
 
-    /// Makes a demotion a job, marked as running.
+    /// The next demotion as a job, marked as running.
     pub(super) fn next_demotion(&self, shared: &mut Shared) -> Option<Job> {
         let (core, choice) = self.any_demotion(shared)?;
         let (work, plan) = unpack(choice)?;
@@ -107,24 +107,24 @@ impl Inner {
         Some(Job::Compact { core, work, plan })
     }
 
-    /// Returns whether something could be merged, dropped or moved down now.
+    /// Returns whether a compaction could begin now.
     pub(super) fn is_compaction_due(&self, shared: &Shared) -> bool {
         self.pick_compaction(shared).is_some()
     }
 
-    /// Nothing runs, waits for its flush or could be compacted: no change of the tree is to be expected.
+    /// Returns whether the tree is at rest: no job runs, no memtable waits for its flush, and no compaction is due.
     pub(super) fn is_idle(&self, shared: &Shared) -> bool {
         let flushed = || shared.families.values().all(|core| core.view.load().full.is_empty());
         shared.running == 0 && shared.manual.is_empty() && flushed() && !self.is_compaction_due(shared)
     }
 
-    /// Calls `pick` with its inputs besides the version.
+    /// Calls `pick` with the inputs of a picker besides the version.
     pub(super) fn with_env<T>(&self, shared: &Shared, core: &FamilyCore, pick: impl FnOnce(&PickEnv<'_>) -> T) -> T {
         let settings = self.settings_of(core);
         let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
         let tree = core.view.load().tree.clone();
-        // Before the snapshots: those that come later have been told the same or more.
+        // Read before the snapshots: for a snapshot taken in between, at least as much has expired.
         let expired = self.outlived(shared, core).unwrap_or(Cut::NONE);
         let snapshots = self.snapshots.list(|| self.visible());
         let young = self.young(shared, core, &settings);
@@ -148,7 +148,7 @@ impl Inner {
         })
     }
 
-    /// A family's settings, with what they leave to the tiers decided, and sizes that the medium has room for.
+    /// The effective settings of a family: temperatures that default to the tiers are filled in, and table sizes are limited by the medium.
     pub(super) fn settings_of(&self, core: &FamilyCore) -> Arc<FamilySettings> {
         let settings = core.settings.load_full().on_tiers(self.media.temperatures());
         let target_file_size_base = self.within_medium(settings.target_file_size_base);
@@ -158,7 +158,7 @@ impl Inner {
         Arc::new(FamilySettings { target_file_size_base, ..(*settings).clone() })
     }
 
-    /// Returns whether data that has just become old belongs on another tier than young data.
+    /// Returns whether data that has just become old belongs on a different tier from young data.
     fn has_two_media(&self, settings: &FamilySettings, young: &Young) -> bool {
         let Some(tiers) = &self.media.tiers else { return false };
         let (above, now) = (settings.num_levels.saturating_sub(2), self.clock.unix_seconds());
@@ -174,7 +174,7 @@ impl Inner {
 
     /// Bounds of the data too young for a family's last level.
     pub(super) fn young(&self, shared: &Shared, core: &FamilyCore, settings: &FamilySettings) -> Option<Young> {
-        // Where nothing is known to be old, all may be young.
+        // Without a known time everything may be young.
         let older_than = |age| self.older_than(shared, age).unwrap_or(Cut { seq: 0, time: 0 });
         let young = match settings.preclude_last_level_data_seconds {
             Preclude::Seconds(age) => {
@@ -185,13 +185,14 @@ impl Inner {
         if settings.ttl_seconds == 0 {
             return Some(young);
         }
-        // Expired data is not kept above, where it would be merged for that over and over while a snapshot needs it.
+        // Expired data counts as old. Otherwise expired data that a snapshot needs would stay above the last level and be merged again and
+        // again.
         let outlived = older_than(settings.ttl_seconds);
         Some(Young { after: young.after.max(outlived.seq), since: young.since.max(outlived.time) })
     }
 
-    /// The family's memtables fill in quick succession, and nobody waits for compactions, be it for their end, for room on the medium or to
-    /// be let on writing. Threads look again every second, so that what waits for more does not wait long after a load.
+    /// Returns whether the family is being loaded: a memtable became full within [`LOADING_NS`], and nobody waits for compactions to end,
+    /// to free space, or to relieve writers. Idle threads check every second, so compactions put off by a load begin soon after it.
     fn is_loading(&self, shared: &Shared, core: &FamilyCore) -> bool {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
@@ -200,7 +201,7 @@ impl Inner {
         !self.inline() && filled != 0 && is_recent() && !is_waited_for()
     }
 
-    /// Notes that a plan runs. Table numbers are unique among families.
+    /// Marks a plan as running. Table numbers are unique among families.
     pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, work: Work, plan: &Plan) {
         shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
         shared.busy_output.extend(outputs(core.id, plan));
@@ -229,7 +230,7 @@ impl Inner {
     pub(super) fn run_job(&self, job: Job) -> Result<()> {
         self.obsolete.clear();
         let result = self.do_job(job);
-        // The job has read its replaced inputs.
+        // The job no longer holds the inputs that it replaced.
         self.obsolete.clear();
         result
     }
@@ -262,8 +263,8 @@ impl Inner {
         }
     }
 
-    /// Notes how background work ended. Lack of space or descriptors holds writers up until some work succeeds again; anything else ends
-    /// the handle (a damaged input of a compaction has been set aside before).
+    /// Takes the result of background work. After a lack of space or descriptors, writers that need background work get the error until
+    /// some work succeeds. Any other error ends the handle; damaged inputs of a compaction were handled before.
     pub(super) fn note_ended(&self, shared: &mut Shared, result: Result<Ended>) -> Result<()> {
         self.changed.notify_all();
         match &result {
@@ -271,8 +272,8 @@ impl Inner {
                 shared.blocked = None;
                 self.work.notify_all();
             }
-            // No success, after which a full medium would count as relieved. But where no work is left that could find out, nothing waits
-            // for space.
+            // Nothing changed, so the lack of space may persist: `blocked` stays set. It is cleared only if no work is left that could
+            // clear it.
             Ok(Ended::Unchanged) => {
                 if self.is_idle(shared) {
                     shared.blocked = None;
@@ -280,9 +281,9 @@ impl Inner {
                 self.work.notify_all();
             }
             Ok(Ended::Stopped) => {}
-            // Nobody is woken for work: another thread would run into the same at once, and wake this one.
+            // No thread is woken: it would meet the same error at once and wake this thread in turn.
             Err(error) if error.passes() => shared.blocked = Some(error.clone()),
-            // Whoever closes gets it.
+            // The thread that closes the database returns the error.
             Err(error) if shared.closing => drop(shared.failed.get_or_insert_with(|| error.clone())),
             Err(error) => {
                 shared.failed.get_or_insert_with(|| error.clone());
@@ -296,16 +297,16 @@ impl Inner {
     fn flush(&self, core: &Arc<FamilyCore>, mems: Vec<Arc<Mem>>) -> Result<Ended> {
         let start = self.clock.monotonic_ns();
         if self.shared.lock().families.len() > 1 {
-            // Tables are durable, logs perhaps not: without this, a power cut could keep this family's writes and lose
-            // older ones of others.
+            // The tables of the flush are durable, the log perhaps not. Without a sync, a power cut could keep this family's writes and
+            // lose older ones of other families.
             match self.sync_retired() {
-                // The thread that closed the database meanwhile has synced them.
+                // The database was closed meanwhile; the closing thread has synced the segments.
                 Err(Error::Closed(_)) if self.end.stop_jobs.load(Ordering::Acquire) => return Ok(Ended::Stopped),
                 synced => synced?,
             }
         }
         let Some(report) = self.write_level0(core, &mems, Some(&|| self.urgency_of_flush(core)))? else { return Ok(Ended::Stopped) };
-        // Flushes of a family come one after the other, so the newest number is the newest data.
+        // Flushes of a family run one at a time, so a larger run number means newer data.
         let run = self.new_number();
         let tables = report.outputs.into_iter().map(|info| added(core.id, RunLocation { level: 0, run }, info)).collect();
         let mut edit = Edit { tables, ..Edit::default() };
@@ -322,14 +323,14 @@ impl Inner {
         Ok(Ended::Published)
     }
 
-    /// Writes memtables (newest first) to tables that nothing names yet; `None`: it was stopped.
+    /// Writes memtables (newest first) to tables that no manifest names yet. `None`: the job was told to stop.
     pub(super) fn write_level0(&self, core: &Arc<FamilyCore>, mems: &[Arc<Mem>], urgency: Option<Urgency<'_>>) -> Result<Option<Report>> {
-        // The newest of them were written by now.
+        // The sample says that the newest entries were written by now.
         self.take_sample(&mut self.shared.lock());
         self.finished(self.with_context(core, None, urgency, |context| self.level0(mems, &context)))
     }
 
-    /// Writes memtables (newest first) to tables where `context` says.
+    /// Writes memtables (newest first) to tables, in the store and for the snapshots that `context` gives.
     pub(super) fn level0(&self, mems: &[Arc<Mem>], context: &Context<'_>) -> Result<Outcome> {
         let tombstones = merged_tombstones(mems);
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
@@ -338,10 +339,10 @@ impl Inner {
         job::flush(cursors, &tombstones, times, context)
     }
 
-    /// Families without unflushed data need no log before the active one. Told only of those that keep the oldest log from being deleted,
-    /// up to one that has data: what stands behind that one gains nothing.
+    /// Records in the edit that families without unflushed data need no segment before the active one. Goes through the families by the
+    /// oldest segment that they need and stops at the first with unflushed data: that family keeps its segment and all later ones alive.
     fn advance_idle(&self, but: u32, edit: &mut Edit) {
-        // The number is read first: a write that comes after the look at a memtable goes to this segment or a later one.
+        // Read before the memtables are checked: a write that comes after the check goes to this segment or a later one.
         let active = self.logs.active();
         let shared = self.shared.lock();
         for (_, id) in shared.state.families_by_log().take_while(|(log, _)| *log < active) {
@@ -368,7 +369,7 @@ impl Inner {
             Work::Merge => {
                 let Some(report) = self.merge_tables(core, plan)? else { return Ok(Ended::Stopped) };
                 tables.extend(report.outputs.into_iter().map(|info| added(core.id, to, info)));
-                // Both levels change in one edit: no moment has an entry on neither, or on both.
+                // Both levels change in one edit, so no reader sees an entry on neither level, or on both.
                 tables.extend(report.hot.into_iter().map(|info| added(core.id, above.unwrap_or(to), info)));
             }
             Work::Relocate(wanted) => match self.move_table(core, plan, wanted)? {
@@ -387,7 +388,8 @@ impl Inner {
         Ok(Ended::Published)
     }
 
-    /// Merges tables; `None`: it was stopped. If only the medium for young data has no space, all goes to the last level: that frees some.
+    /// Merges tables; `None`: the job was told to stop. If the medium above the last level has no space for young data, merges again with
+    /// the last level as the only output, which frees space above.
     fn merge_tables(&self, core: &Arc<FamilyCore>, plan: &Plan) -> Result<Option<Report>> {
         let merge = |plan: &Plan| {
             let urgency: Urgency<'_> = &|| self.urgency(core);
@@ -419,18 +421,18 @@ impl Inner {
         Ok(Some(report))
     }
 
-    /// The plan without an output above the last level, if that level lies on another medium that has space for all of it.
+    /// The plan with the last level as its only output, if that level lies on a tier that has space for the whole output.
     fn without_upper(&self, core: &FamilyCore, plan: &Plan) -> Option<Plan> {
         let (tiers, hot) = (self.media.tiers.as_ref()?, plan.hot.as_ref()?);
         let (settings, now) = (self.settings_of(core), self.clock.unix_seconds());
         let left = settings.temperature_of(plan.output_level, hot.old.time, settings.default_write_temperature, now);
         let free = tiers.free_bytes_of(left).ok()?;
         let has_room = tiers.serving(left) != Temperature::Unknown && free.is_none_or(|free| free >= plan.bytes());
-        // Cut as before: young data keeps its numbers, and is counted.
+        // The cut by age stays: young data keeps its sequence numbers, and is counted as demoted.
         has_room.then(|| Plan { hot: Some(Hot { spans: Vec::new(), ..hot.clone() }), ..plan.clone() })
     }
 
-    /// A cancelled job is neither a success nor a failure: its files go, nothing is published.
+    /// The report of a job; `None` if it was cancelled, which is neither success nor failure. Deletes the files of a cancelled job.
     pub(super) fn finished(&self, outcome: Result<Outcome>) -> Result<Option<Report>> {
         match outcome? {
             Outcome::Done(report) => Ok(Some(report)),
@@ -441,7 +443,8 @@ impl Inner {
         }
     }
 
-    /// Runs a job of a family; `plan`: a compaction. Its urgency says how little it may pause; `None`: it may not.
+    /// Calls `run` with the context of a job of the family. `plan`: the plan of a compaction, `None` for a flush. `urgency` limits the
+    /// job's pauses; `None`: no pauses.
     pub(super) fn with_context<T>(
         &self,
         core: &Arc<FamilyCore>,
@@ -457,12 +460,12 @@ impl Inner {
         self.review_codecs(core);
         self.review_placement(core);
         let shared = self.shared.lock();
-        // Before the snapshots, as in `with_env`.
+        // Read before the snapshots, as in `with_env`.
         let expired = self.outlived(&shared, core);
         let snapshots = self.snapshots.list(|| self.visible());
         let apart = self.apart(&shared, core, expired);
         drop(shared);
-        // Only the tree: a view would keep its memtables in memory for as long as the job runs.
+        // Holds the tree alone: a view would keep its memtables in memory for as long as the job runs.
         let tree = core.view.load().tree.clone();
         let table = |number: u64| -> Result<Arc<Table>> {
             tree.table(number).cloned().ok_or_else(|| Error::invalid(format!("table {number} is not in the tree")))
@@ -510,7 +513,7 @@ impl Inner {
         })
     }
 
-    /// Runs jobs until there are none: for a database without threads, and to settle.
+    /// Runs jobs on this thread until none is due.
     pub(super) fn run_pending(&self) -> Result<()> {
         loop {
             let job = self.next_job(&mut self.shared.lock(), Takes::All);
@@ -521,8 +524,7 @@ impl Inner {
         }
     }
 
-    /// Runs a job. One that finds no space has not failed where data can be demoted, or a smaller merge takes its place: the next job does
-    /// that.
+    /// Runs a job. A lack of space is not an error if data can be demoted or a smaller merge replaces this one: the next job does that.
     pub(super) fn run_or_demote(&self, job: Job) -> Result<()> {
         match self.run_job(job) {
             Err(error @ Error::NoSpace(_)) => {

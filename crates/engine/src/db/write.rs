@@ -3,8 +3,8 @@
 //!
 //! * A crash before the append is fine: nothing was acknowledged.
 //! * A crash after the append is fine: the record is whole (its checksum says so) or it is cut; a group is never half visible.
-//! * A sync is acknowledged only when older segments are synced too, the segment's name is durable and the manifest knows it and how
-//!   long it is at least (`name_log`, `activate`): what is recovered is always a prefix of the writes.
+//! * A sync is acknowledged only when older segments are synced too, the segment's name is durable, and the manifest has the segment and
+//!   its synced length (`name_log`, `activate`): what is recovered is always a prefix of the writes.
 
 use super::batch::{Operation, WriteBatch, Writes, refusal};
 use super::callback::{Code, Inside};
@@ -40,9 +40,9 @@ impl Db {
         self.put_at_with(&self.inner.default_family, key, value, unix_seconds, &WriteOptions::default())
     }
 
-    /// Sets a key as if it had been written at another time, such as that at which the data came to be: everything that asks for the age of
-    /// an entry (time to live, placement by age) goes by that. Readers and newer writes treat it as any value: it replaces older writes,
-    /// however young they are. A time in the future is equal to a time to live that is longer by that.
+    /// Sets a key with a write time of its own, for example when old data is imported. Time to live and placement by age use this time.
+    /// Visibility and order are those of a write made now: the value replaces earlier writes, even if their time is later. A time in the
+    /// future lengthens the time to live accordingly.
     pub fn put_at_with(&self, family: &Family, key: &[u8], value: &[u8], unix_seconds: u64, options: &WriteOptions) -> Result<()> {
         self.inner.write_one(family, Kind::TimedValue, key, Some(unix_seconds), value, *options)
     }
@@ -88,14 +88,14 @@ impl Db {
         self.inner.write_one(family, Kind::RangeDeleteFrom, from, None, b"", *options)
     }
 
-    /// Applies a batch: all of it or nothing. It is emptied, and its memory kept, on success; after an error its contents are
+    /// Applies a batch: all of it or nothing. On success the batch is emptied and keeps its memory; after an error its contents are
     /// unspecified.
     pub fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
         self.write_with_notice(batch, options, &mut || {})
     }
 
-    /// [`Db::write`] that calls `logged` once, as soon as the batch is as durable as was asked, when reads may not see it yet: who waits
-    /// for no more than that need not wait for the memtables. After that call the write fails only if the handle has ended.
+    /// [`Db::write`] that calls `logged` once, as soon as the batch has the durability that `options` ask for. Reads may not see the batch
+    /// yet: a caller that needs durability alone need not wait for the memtables. After `logged` the write fails only if the handle ended.
     #[doc(hidden)]
     pub fn write_with_notice(&self, batch: &mut WriteBatch, options: &WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         self.inner.check_outside()?;
@@ -121,8 +121,8 @@ impl Db {
         Ok(())
     }
 
-    /// Syncs the log: everything acknowledged so far, other than unlogged writes, survives the machine. Buffered and unlogged writes go on
-    /// meanwhile, where the medium lets them.
+    /// Syncs the log: all writes acknowledged so far, except unlogged ones, survive a power cut. Buffered and unlogged writes go on during
+    /// the sync if the store can sync a file while it is appended to.
     pub fn sync(&self) -> Result<()> {
         self.inner.check_outside()?;
         self.inner.check_writable()?;
@@ -131,7 +131,7 @@ impl Db {
 }
 
 impl Inner {
-    /// A single operation. The common case, nobody else writing, takes no memory: the operation is encoded where the log has its records.
+    /// Writes a single operation. If no other thread is writing, this allocates nothing: the operation is encoded in the buffer of the log.
     fn write_one(&self, family: &Family, kind: Kind, key: &[u8], time: Option<u64>, value: &[u8], options: WriteOptions) -> Result<()> {
         self.check_outside()?;
         self.check_writable()?;
@@ -153,7 +153,7 @@ impl Inner {
         self.write_shared(batch, options).map(drop)
     }
 
-    /// Leaves a batch with whoever leads, or becomes the leader.
+    /// Leaves a batch with the leader, or becomes the leader. Returns a batch whose memory the caller can use again.
     fn write_shared(&self, batch: WriteBatch, options: WriteOptions) -> Result<WriteBatch> {
         match self.queue.join(batch, options) {
             Joined::Done(result) => {
@@ -164,14 +164,14 @@ impl Inner {
         }
     }
 
-    /// Waits for the lead, then [`Inner::lead`].
+    /// Waits for the lead, then does as [`Inner::lead`].
     pub(super) fn lead_in_turn<T>(&self, own: impl FnOnce(&mut WriteState) -> Result<T>) -> Result<T> {
         self.check_outside()?;
         self.queue.lead();
         self.lead(own)
     }
 
-    /// Runs `own` as the leader (the caller has the lead), commits what others left meanwhile, and gives the lead away.
+    /// Runs `own` as the leader (the caller has the lead), commits batches that others left meanwhile, and gives the lead away.
     pub(super) fn lead<T>(&self, own: impl FnOnce(&mut WriteState) -> Result<T>) -> Result<T> {
         let guard = LeadGuard { inner: self };
         let result = {
@@ -188,7 +188,7 @@ impl Inner {
         result
     }
 
-    /// A group made of other writers' batches only.
+    /// Commits a group of other writers' batches only.
     fn commit_guests(&self, state: &mut WriteState) {
         let mut guests = std::mem::take(&mut state.guests);
         self.queue.take(&mut guests, GROUP_BYTES);
@@ -197,7 +197,7 @@ impl Inner {
         state.guests = guests;
     }
 
-    /// Commits `batch` with the batches that others have left so far. The result is that of `batch`, and `logged` is for it.
+    /// Commits `batch` together with the batches that others have left so far. Result and `logged` concern `batch` only.
     fn commit(&self, state: &mut WriteState, batch: &WriteBatch, options: WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         let mut guests = std::mem::take(&mut state.guests);
         // A large batch goes alone, so that a group has at most one of them.
@@ -210,7 +210,7 @@ impl Inner {
         result
     }
 
-    /// Commits the writes of a thread that took the lead when nobody had it: then nobody waits either.
+    /// Commits the writes of a thread that took the lead when it was free: no other batch waits then.
     fn commit_alone(&self, state: &mut WriteState, writes: Writes<'_>, options: WriteOptions, logged: &mut dyn FnMut()) -> Result<()> {
         self.check_families(state, writes)?;
         self.commit_batches(state, || std::iter::once((writes, options)), logged)
@@ -223,7 +223,7 @@ impl Inner {
         guests: &mut Vec<Guest>,
         logged: &mut dyn FnMut(),
     ) -> Result<()> {
-        // A batch that names an unknown family fails alone; it must not take its neighbours with it.
+        // A batch that names an unknown family fails alone, not the whole group.
         guests.retain(|guest| match self.check_families(state, Writes::Batch(&guest.batch)) {
             Ok(()) => true,
             Err(error) => {
@@ -246,14 +246,14 @@ impl Inner {
         own_check.and(result)
     }
 
-    /// Logs, syncs, inserts and publishes a group, and calls `durable` before it inserts.
+    /// Logs and syncs a group, calls `durable`, inserts the group into the memtables and makes it visible.
     fn commit_batches<'a, I>(&self, state: &mut WriteState, group: impl Fn() -> I, durable: impl FnOnce()) -> Result<()>
     where
         I: Iterator<Item = (Writes<'a>, WriteOptions)>,
     {
         let count: u64 = group().map(|(writes, _)| writes.len() as u64).sum();
-        // A single operation's leaf of the memtable begins to be loaded, so that the log's work hides the wait. The entry there is not
-        // asked for: that would wait for the leaf.
+        // Prefetches the memtable leaf of a single operation, so that the log's work hides the cache misses. The entry in the leaf is not
+        // prefetched, because finding it would wait for the leaf.
         let single = (count == 1).then(|| group().find_map(|(writes, _)| writes.single())).flatten();
         let place = single.and_then(|operation| state.expect(&operation));
         self.check_writable()?;
@@ -282,7 +282,7 @@ impl Inner {
             && let Err(error) = self.sync_log(state)
         {
             if let Some(before) = before {
-                // The record is logged, but its writers are told that it failed and its numbers will be used again: it must not count.
+                // The writers are told that the record failed, and its sequence numbers will be used again, so the record must not count.
                 self.retire_log(state, before);
             }
             return Err(error);
@@ -305,7 +305,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Repeats a step that finds no space as long as a demotion can free some.
+    /// Runs `step`, and repeats it after [`Error::NoSpace`] as long as a demotion may have freed space.
     fn or_await_demotion<T>(&self, mut step: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match step() {
@@ -315,7 +315,7 @@ impl Inner {
         }
     }
 
-    /// Every operation names a living family that can take it.
+    /// Checks that the family of each operation exists, accepts writes and has a merge operator if one is needed.
     fn check_families(&self, state: &mut WriteState, writes: Writes<'_>) -> Result<()> {
         match writes {
             Writes::One(operation) => self.check_family_of(state, &operation),
@@ -338,7 +338,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Appends one record to the active segment. Returns the length of the segment before it, bytes.
+    /// Appends one record to the active segment. Returns the length of the segment before the record, bytes.
     fn append<'a, I: Iterator<Item = Writes<'a>>>(
         &self,
         state: &mut WriteState,
@@ -373,7 +373,7 @@ impl Inner {
         let turn = self.logs.turn.lock();
         self.sync_retired_in(&turn)?;
         let Some((number, end)) = state.log.as_ref().map(|log| (log.id().number, log.records_len())) else {
-            // The last segment is torn, and retired: its name is missing, and what the manifest says of it.
+            // The last segment is torn and has been retired and synced. Its name has to be made durable, and its length recorded.
             self.media.primary().sync_names().map_err(|error| self.poison("sync of names", error.into()))?;
             return self.note_retired();
         };
@@ -384,7 +384,7 @@ impl Inner {
         self.activate(number, end)
     }
 
-    /// Syncs the active segment, or notes that it is synced.
+    /// Runs `sync` on the active segment, and retires the segment if nothing more can be appended to it.
     fn sync_active(&self, state: &mut WriteState, sync: impl FnOnce(&mut LogWriter) -> Result<()>) -> Result<()> {
         if let Some(log) = state.log.as_mut()
             && !self.sync_segment(log, sync)?
@@ -400,15 +400,15 @@ impl Inner {
         self.statistics.record(Histogram::WalFileSync, self.clock.monotonic_ns().saturating_sub(start));
     }
 
-    /// Makes the log durable up to its end, without the lead while the medium works. All syncs of the log have one turn, so that whoever
-    /// hears of a failure ends the handle before another sync, which the kernel would call a success, can be told its result.
+    /// Makes the log durable up to its end, without holding the lead during the sync. The lock `Logs::turn` admits one sync at a time: after
+    /// a failed one the kernel reports success for the next, so the handle has to be ended before another sync can return.
     fn sync_beside(&self) -> Result<()> {
         let Some((number, sync, end)) = self.lead_in_turn(|state| self.begin_sync(state))? else { return Ok(()) };
-        // Not within the lead: who leads goes on to commit for others, and these may wait for the turn.
+        // Taken after the lead was given away: a leader also commits for other threads, whose batches may wait for this lock.
         let mut turn = self.logs.turn.lock();
         self.sync_retired_in(&turn)?;
         if *turn >= (number, end) {
-            // Whoever had the turn before began later.
+            // A sync that began after this call covers it.
             return Ok(());
         }
         self.name_log(number)?;
@@ -420,24 +420,25 @@ impl Inner {
         self.note_log_sync(start);
         drop(turn);
         self.lead_in_turn(|state| match &state.log {
-            // Nothing is written any more once the handle has ended: the database may be another process's by now.
+            // No marker is written once the handle has ended: another process may have opened the database by now.
             Some(log) if log.id().number == number && self.check_writable().is_ok() => {
                 self.sync_active(state, |log| log.synced_beside(end))
             }
-            // It was retired meanwhile, and whoever needs it synced syncs it once more.
+            // The segment was retired meanwhile; `sync_retired` will sync it once more.
             _ => Ok(()),
         })
     }
 
-    /// Begins a sync of the active segment without the lead: returns its number, the sync, and the length that it makes durable. `None` if
-    /// all is synced; where the medium cannot sync beside writers, this syncs it.
+    /// Begins a sync of the active segment: returns the segment's number, the sync to run without the lead, and the length that the sync
+    /// makes durable. `None` if everything is durable; a store that cannot sync a file while it is appended to is synced here, under the
+    /// lead.
     fn begin_sync(&self, state: &mut WriteState) -> Result<Option<(u64, SyncBeside, u64)>> {
         self.check_writable()?;
         if self.torn_manifest.load(Ordering::Acquire) {
             self.renew_manifest()?;
         }
         match &state.log {
-            // A segment that is synced was synced after those before it. The manifest may not have been told, for lack of space.
+            // A synced segment implies that earlier ones are synced. The activation is checked because the manifest may have had no space.
             Some(log) if !log.is_dirty() && self.logs.is_activated(log.id().number) => return Ok(None),
             Some(log) => {
                 if let Some((sync, end)) = log.sync_beside() {
@@ -450,7 +451,7 @@ impl Inner {
     }
 }
 
-/// The logged writes of a group, as one record of the log.
+/// The logged writes of a group, to be encoded as one record of the log.
 struct LoggedRecord<F> {
     first: Seq,
     count: u64,
@@ -458,7 +459,8 @@ struct LoggedRecord<F> {
 }
 
 impl<'a, F: Fn() -> I, I: Iterator<Item = Writes<'a>>> LoggedRecord<F> {
-    /// `number` is that of the first operation, if the record has to have it.
+    /// Appends the record's payload to `out`. `number`: the sequence number of the first operation, if it does not follow from the record
+    /// before.
     #[inline]
     fn encode(&self, number: Option<Seq>, out: &mut Vec<u8>) {
         let single = || (self.writes)().find_map(|writes| writes.single());
@@ -472,7 +474,7 @@ impl<'a, F: Fn() -> I, I: Iterator<Item = Writes<'a>>> LoggedRecord<F> {
     }
 }
 
-/// A leader that panics must not leave the others waiting for ever.
+/// Passes the lead on and ends the handle if the leader panics, so that the other writers do not wait forever.
 struct LeadGuard<'a> {
     inner: &'a Inner,
 }

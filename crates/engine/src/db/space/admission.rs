@@ -1,8 +1,8 @@
-//! Admission of writes: near the end of the medium they wait for work that frees space, and get an error once there is none.
+//! Admission of writes: on a nearly full medium, a write waits for work that frees space, and gets an error once there is no such work.
 //!
-//! A write other than a deletion waits before it takes the lead, and keeps nobody from deleting. The leader of a group waits where the
-//! memtables with that group would not fit into tables: a database that is opened again writes these before anything else, with the log
-//! still there; without space for them a full medium could never be opened for writing again.
+//! A write other than a deletion waits before it takes the lead, so that deletions can go on. The leader of a group waits if the
+//! memtables, with that group, could not all be flushed. The reason is recovery: it flushes the memtables before it deletes the log, and a
+//! medium without space for both could never be opened for writing again.
 
 use super::{Inner, Primary, Shared, no_space};
 use crate::db::family::FamilyCore;
@@ -14,14 +14,14 @@ use std::time::Duration;
 /// Longest wait of a write for space that compactions may free.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Longest such wait of a deletion that else would be refused, and of any write on a medium that frees bytes only in units, where one merge
-/// may free nothing yet: in this time a merge of some hundred megabytes ends, and one that a full medium has space for is no larger.
+/// Longest wait before a deletion is refused, and of any write on a medium that frees space in units, where a single merge may free
+/// nothing. A merge of some hundred megabytes ends in this time, and a full medium has no space for larger ones.
 const LONG_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Bytes for edits of the manifest, beside what a new one takes.
 const MANIFEST_EDITS: u64 = 16 << 10;
 
-/// Near the end of the medium, a memtable is written to a table once it is this part of a full one.
+/// On a nearly full medium, a memtable is flushed early only if it has at least this part (one in 8) of its full size.
 const FLUSHED_PART: usize = 8;
 
 impl Inner {
@@ -40,7 +40,7 @@ impl Inner {
         if self.await_free(until_ns, has_space)? {
             return Ok(());
         }
-        // Deletions free nothing before they are in a table.
+        // Deletions in a memtable free nothing; compactions apply them once they are in a table.
         if self.holds_deletions() {
             self.flush_all()?;
             if self.await_free(until_ns, has_space)? {
@@ -50,7 +50,7 @@ impl Inner {
         Err(no_space("write"))
     }
 
-    /// Deletions in memory that are worth a flush: of ranges, or some others, once in a while.
+    /// Returns whether memtables hold deletions worth a flush: range deletions always, other deletions once per [`PATIENCE_NS`].
     fn holds_deletions(&self) -> bool {
         let mems: Vec<_> = self.shared.lock().families.values().map(|core| core.view.load().mem.clone()).collect();
         let (now, before) = (self.clock.monotonic_ns(), self.space.flushed_deletions_ns.load(Ordering::Relaxed));
@@ -62,7 +62,7 @@ impl Inner {
         is_worth_it
     }
 
-    /// Admits a group of writes of so many bytes to log and memtables. Full memtables have been switched.
+    /// Admits a group of writes of `bytes` to log and memtables. Full memtables have been switched.
     #[inline]
     pub(in crate::db) fn admit_group(&self, state: &mut WriteState, bytes: u64) -> Result<()> {
         let log = self.logs.bytes().saturating_add(bytes);
@@ -75,7 +75,7 @@ impl Inner {
             let until_ns = self.clock.monotonic_ns().saturating_add(patience_ns);
             self.await_free(until_ns, |inner, shared| inner.note_log_limit(shared, bytes, beside_merges))
         };
-        // Once, until another merge begins or ends: one that goes on for long must not hold every write up.
+        // Only one write waits for the running merges, until another merge begins or ends: a long merge must not delay every write.
         if !self.space.has_waited.load(Ordering::Acquire) {
             if within(PATIENCE_NS, true)? {
                 return Ok(());
@@ -87,32 +87,32 @@ impl Inner {
         }
         self.switch_all(state)?;
         self.wait_until(|_, shared| shared.families.values().all(|core| core.view.load().full.is_empty()))?;
-        // Output of a merge that does not end is deleted when the database is opened again. And flushes may have taken more than was
-        // foreseen for them, where the medium has units: deletions free that again.
+        // Reservations of merges do not count here: after a crash, the output of an unfinished merge is deleted at the next open. On a
+        // medium with units flushes may have taken more than estimated; deletions of files free that again.
         if within(LONG_PATIENCE_NS, false)? { Ok(()) } else { Err(no_space("write")) }
     }
 
-    /// True if a memtable is large enough, or holds deletions that free enough, for a flush near the end of the medium. Flushes of single
-    /// writes would use up the last free space: each table takes a block at least, and so does each log segment.
+    /// Returns whether a memtable is worth a flush on a nearly full medium: it is large enough, or holds deletions. Flushes of single
+    /// writes would use up the last free space, because each table and each log segment takes at least one block.
     fn is_worth_flushing(&self) -> bool {
         let is_large = |core: &FamilyCore| core.view.load().mem.memory() >= self.memtable_limit(core) / FLUSHED_PART;
         self.shared.lock().families.values().any(|core| is_large(core)) || self.holds_deletions()
     }
 
-    /// Waits until `fits`, as long as work that runs or is due may free space, but not for ever where no data can be demoted: nobody else
-    /// writes while the leader waits. A merge that begins takes space that was seen free, and gives it back with more: the wait goes on.
+    /// Waits until `fits` holds, and returns whether it does. Gives up when no running or due work can free space; also after `until_ns`,
+    /// unless data can still be demoted, because no other thread writes while the leader waits.
     pub(super) fn await_free(&self, until_ns: u64, fits: impl Fn(&Inner, &Shared) -> bool) -> Result<bool> {
         let is_late =
             |inner: &Inner, shared: &Shared| inner.clock.monotonic_ns() >= until_ns && (inner.is_scarce() || inner.demotable(shared) == 0);
         let is_over = |inner: &Inner, shared: &Shared| is_late(inner, shared) || (inner.is_idle(shared) && !inner.may_move(shared));
         loop {
-            // A flush may find space where a merge did not.
+            // `fits` is checked once more after the error of a background job: a flush may find space where a merge did not.
             let is_refused = match self.wait_until(|inner, shared| fits(inner, shared) || is_over(inner, shared)) {
                 Ok(()) => false,
                 Err(Error::NoSpace(_)) => true,
                 Err(error) => return Err(error),
             };
-            // Inputs merged meanwhile are free once their deletion is durable.
+            // The medium may count deleted inputs of merges as free only once their deletion is durable.
             self.sync_deletions()?;
             let shared = self.shared.lock();
             let does_fit = fits(self, &shared);
@@ -122,36 +122,37 @@ impl Inner {
         }
     }
 
-    /// Returns whether tables of all that memtables hold, with `bytes` more, fit into the free space, beside what merges need if asked for;
-    /// notes how much longer the log may become before somebody looks again.
+    /// Returns whether a flush of all memtables, with `bytes` more in them, would fit into the free space; if `beside_merges`, in addition
+    /// to the reservations of running merges. Sets `log_limit`, the length of the log up to which this need not be computed again.
     fn note_log_limit(&self, shared: &Shared, bytes: u64, beside_merges: bool) -> bool {
         let Some(Primary { free, reserved, reserve, .. }) = self.survey(shared) else {
             self.space.log_limit.store(u64::MAX, Ordering::Release);
             return true;
         };
         let log = self.logs.bytes();
-        // The log may be longer: it also has flushed or dropped data of one family beside unflushed data of another.
+        // Unflushed bytes are the smaller of log and memtables: a segment with unflushed data of one family also holds flushed data of
+        // others.
         let views = shared.families.values().map(|core| core.view.load());
         let memory = views.fold(0u64, |sum, view| view.mems().fold(sum, |sum, mem| sum.saturating_add(mem.memory() as u64)));
         let held = log.min(memory).saturating_add(bytes);
         let manifest = shared.manifest.as_ref().map_or(0, |manifest| manifest.len()).saturating_add(MANIFEST_EDITS);
         let reserved = if beside_merges { reserved } else { 0 };
-        // Where space is scarce, half of what the next merge needs, too: it frees what deletions have hidden.
+        // Where space is scarce, half of the space of a merge stays free as well: the merge drops what deletions hide.
         let least = if beside_merges && self.is_scarce() { reserve.flushes.midpoint(reserve.merges) } else { 0 };
-        // Tables with their indexes and filters, and the write in the log.
+        // An eighth for indexes and filters of the tables, then the write in the log, and the rest.
         let needed = [held / 8, bytes, manifest, reserve.least(), reserved].into_iter().fold(held, u64::saturating_add).max(least);
-        // Each byte of the slack takes one in the log and one in a table, and others write, too.
+        // A byte written takes one byte in the log and one in a table; a third is left for other programs on the medium.
         let more = free.checked_sub(needed).map(|slack| slack / 3);
         self.space.log_limit.store(log.saturating_add(more.map_or(0, |more| bytes.saturating_add(more))), Ordering::Release);
         more.is_some()
     }
 
-    /// Looks at the medium of the log again, after a change of its use.
+    /// Computes `log_limit` anew, after a change that may have taken or freed space.
     pub(in crate::db) fn review_log_limit(&self, shared: &Shared) {
         self.note_log_limit(shared, 0, true);
     }
 
-    /// Waits after a job or a write that found no space: true if there may be some now.
+    /// Waits for a demotion after a job or a write found no space. Returns true if space may have become free.
     pub(in crate::db) fn await_demotion(&self, error: &Error) -> Result<bool> {
         let mut shared = self.shared.lock();
         if self.inline() {
@@ -159,7 +160,7 @@ impl Inner {
             drop(shared);
             return self.run_job(job).map(|()| true);
         }
-        // The threads look for a demotion as long as `blocked` says that there is no space.
+        // Background threads look for a demotion as long as `blocked` is set.
         let is_first = shared.blocked.is_none();
         shared.blocked.get_or_insert_with(|| error.clone());
         while shared.blocked.is_some() && !shared.closing && !self.end.is_over() && self.may_demote(&shared) {

@@ -1,4 +1,4 @@
-//! Limits compactions to the free space: a merge that does not fit gives way to a demotion, or to smaller merges ([`PickEnv::room`]).
+//! Limits compactions to the free space: a merge that does not fit is replaced by a demotion, or by smaller merges ([`PickEnv::room`]).
 
 use super::{Inner, Shared, no_space};
 use crate::compaction::{self, Choice, PickEnv, Plan, Young};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::db) enum Asks {
     Scheduler,
-    /// A compaction on request: nothing else compacts the family meanwhile.
+    /// A manual compaction: no other job compacts the family meanwhile.
     Caller,
 }
 
 impl Inner {
-    /// The choice of `pick` if it finds space, or else one that frees some: a demotion, or the choice of `pick` with less space.
-    /// [`Error::NoSpace`]: nothing finds space now.
+    /// Returns the choice of `pick` if the choice fits into the free space; otherwise a demotion, or what `pick` chooses when told of less
+    /// space. [`Error::NoSpace`]: no compaction fits now.
     pub(in crate::db) fn limit(
         &self,
         shared: &Shared,
@@ -50,16 +50,16 @@ impl Inner {
             return Ok(usual);
         }
         if demotable > 0 {
-            // The merge may still find space where nothing can be demoted now, but not beside others.
+            // Data can be demoted, but not now. The merge is tried if no other job runs; beside one it would hardly find space.
             return Ok(if asks == Asks::Caller || shared.running == 0 { usual } else { Choice::Nothing });
         }
-        // No more than one merge takes of the reserve of flushes, if somebody asks for it or nothing else can be done: deletions that took
-        // the space of merges free nothing without one.
+        // One merge at a time may use the reserve of flushes: a manual one, or one without which nothing becomes free. Deletions that used
+        // up the space of merges, for example, free nothing until a merge applies them.
         let is_alone = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.running == 0 };
         let last = is_alone.then(|| primary.limit(primary.reserve.least()));
         for limit in std::iter::once(primary.limit(primary.reserve.flushes)).chain(last) {
             let smaller = pick(&PickEnv { room: limit, ..*env });
-            // Deletions come first when space is scarce.
+            // With less space, `pick` chooses deletions first: that choice is preferred when space is scarce.
             let choices = if is_scarce { [smaller, usual.clone()] } else { [usual.clone(), smaller] };
             if let Some(choice) = choices.into_iter().find(|choice| fits(choice, limit)) {
                 return Ok(choice);
@@ -68,7 +68,8 @@ impl Inner {
         if usual == Choice::Nothing { Ok(usual) } else { Err(no_space("compact")) }
     }
 
-    /// Keeps demoted data down unless the fast medium has space for it twice, or it would go up and down for ever.
+    /// Clears a merge's upper output, so that demoted data stays on the last level, unless the fast medium has twice the space that the
+    /// promoted data needs: otherwise data would be promoted and demoted over and over.
     fn keep_demoted(&self, shared: &Shared, env: &PickEnv<'_>, choice: Choice) -> Choice {
         let Choice::Merge(mut plan) = choice else { return choice };
         let rising = young_bytes(&plan);
@@ -81,8 +82,8 @@ impl Inner {
         Choice::Merge(plan)
     }
 
-    /// Most bytes that a merge may write to the primary store, and another store that may get all of its output. The primary store gets
-    /// bytes too young for that one, or all, if no other store has space for them.
+    /// Most bytes that a merge may write to the primary store, and the tier to which its output belongs, if that tier has space. Then the
+    /// primary store gets only the data that is too young for the tier; otherwise it may get all.
     pub(in crate::db) fn demand(&self, env: &PickEnv<'_>, plan: &Plan) -> (u64, Option<Temperature>) {
         let all = plan.bytes();
         let is_known = plan.tables().all(|table| table.newest_time > 0);
@@ -94,8 +95,7 @@ impl Inner {
         if is_elsewhere { (young_bytes(plan), Some(place)) } else { (all, None) }
     }
 
-    /// The demotion that frees space next, if any. None while another one runs or a checkpoint blocks deletions: moving data would free no
-    /// space.
+    /// The next demotion, if any. None while another one runs, or while a checkpoint blocks deletions: moving data would free no space.
     pub(in crate::db) fn demotion(&self, shared: &Shared, version: &Version, env: &PickEnv<'_>) -> Choice {
         if shared.demoting || shared.hold_deletes > 0 { Choice::Nothing } else { self.possible_demotion(version, env) }
     }
@@ -111,9 +111,8 @@ impl Inner {
         Some(self.place_of_last(self.media.tiers.as_ref()?, env.settings, &env.young?))
     }
 
-    /// Bytes of the primary store that could be demoted if nothing ran, before the other stores are full but for their reserve, which is
-    /// the space of one merge. Running jobs do not change how a full medium is dealt with. Where space is scarce, the other stores are full
-    /// as well, but for space that deletions may have freed there.
+    /// Bytes of the primary store that could be demoted if no job ran, until the free space of the colder tier is down to its reserve, the
+    /// space of one merge. Running jobs are ignored, so that their begin and end do not change how a full medium is handled.
     pub(super) fn demotable(&self, shared: &Shared) -> u64 {
         let nothing = HashSet::new();
         let of = |core: &Arc<FamilyCore>| {
@@ -130,7 +129,7 @@ impl Inner {
         placed.map(of).fold(0, u64::saturating_add)
     }
 
-    /// A demotion of any family that is possible now.
+    /// The first demotion that is possible now, in any family without a manual compaction.
     pub(in crate::db) fn any_demotion(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Choice)> {
         self.media.tiers.as_ref()?;
         shared.families.values().filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
@@ -140,14 +139,14 @@ impl Inner {
         })
     }
 
-    /// Returns whether a demotion runs or is possible, now, or when running jobs have ended or files are deleted again: so a write or job
-    /// that found no space may try again.
+    /// Returns whether a write or job that found no space should try again: a demotion runs, is possible now, or may become possible when
+    /// running jobs end or a checkpoint no longer blocks deletions.
     pub(in crate::db) fn may_demote(&self, shared: &Shared) -> bool {
-        // A lack of descriptors passes without a move.
+        // Demotions do not help against a lack of file descriptors.
         if self.media.tiers.is_none() || matches!(shared.blocked, Some(Error::NoDescriptors(_))) {
             return false;
         }
-        // Without threads, whoever tries again does so at once.
+        // Without threads the caller would retry at once, in a busy loop.
         let is_held_up = shared.running > 0 || (shared.hold_deletes > 0 && !self.inline());
         let has_two_media = |core: &Arc<FamilyCore>| self.with_env(shared, core, |env| env.two_media);
         shared.demoting || self.any_demotion(shared).is_some() || (is_held_up && shared.families.values().any(has_two_media))

@@ -20,7 +20,7 @@ fn first(plan: &Plan) -> u64 {
 }
 
 impl Reservations {
-    /// Adds the reservation of a merge that begins and may write so many bytes to a medium.
+    /// Adds the reservation of a merge that begins and may write `bytes` to a medium.
     pub fn add(&self, plan: &Plan, place: Temperature, bytes: u64) {
         self.0.lock().insert((first(plan), place), Arc::new(AtomicU64::new(bytes)));
     }
@@ -35,7 +35,7 @@ impl Reservations {
         self.0.lock().retain(|(number, _), _| *number != first(plan));
     }
 
-    /// Nothing is being merged.
+    /// No merge has a reservation.
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
@@ -47,7 +47,7 @@ impl Reservations {
     }
 }
 
-/// A file that a merge writes: its bytes leave the merge's reservation.
+/// A file that a merge writes. Each append reduces the merge's reservation by the bytes written, which the medium no longer counts as free.
 pub struct Reserved {
     /// The file.
     pub file: Box<dyn Appender>,

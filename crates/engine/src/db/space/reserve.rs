@@ -1,38 +1,39 @@
-//! The reserve of a medium, for work that frees space: plain arithmetic, for the database itself and for tools that tell people what a
-//! medium can hold.
+//! The reserve of a medium for work that frees space, as plain arithmetic: for the database, and for tools that compute how much a medium
+//! can hold.
 
 use crate::settings::{DbSettings, FamilySettings};
 
-/// Units that a database may pin on a medium that frees space in units: two by manifests while one is replaced by the next, two by logs.
+/// Units that a database may pin on a medium that frees space in units (zones): two for manifests, while one replaces the other, and two
+/// for logs.
 const PINNED: u64 = 4;
 
-/// Number of the largest tables that a medium holds.
+/// A table is at most this part of its medium: one in 32.
 const PARTS: u64 = 32;
 
-/// Number of the largest tables that a medium of units holds. It is the database's alone, and memtables, their log and merges take a
-/// twelfth of it.
+/// A table is at most this part of a medium that frees space in units: one in 128. Such a medium belongs to the database alone, and
+/// memtables, their log and merges together take a twelfth of it.
 const PARTS_OF_UNITS: u64 = 128;
 
-/// Bytes that memtables and tables may have however small the medium is.
+/// Lower bound of the largest memtable and table, bytes, for tiny media.
 const SMALLEST: u64 = 64 << 10;
 
-/// Size of all memtables together, in memtables of the largest size that the medium has space for.
+/// Size of all memtables together, in memtables of the size [`largest`].
 pub const MEMTABLES: u64 = 2;
 
-/// Length of the log, in such memtables: those that are written to, and those that wait for their flush.
+/// Length of the log, in memtables of the size [`largest`]: active ones, and full ones that wait for their flush.
 pub const LOG: u64 = 4;
 
 /// Size of a merge of a table of level 0 with those below, as a multiple of a memtable and a table together.
 pub const MERGED: u64 = 3;
 
-/// Free bytes that each kind of work leaves to the more urgent kinds.
+/// Free bytes that each kind of work must leave for the more urgent kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
-    /// For units that logs and manifests may pin: flushes leave them free. Without space for its manifest a database ends.
+    /// Bytes of units that logs and manifests may pin. Flushes leave them free, because a database that cannot write its manifest ends.
     pub log: u64,
-    /// `log`, and the bytes that the log and flushes of memtables take: merges leave them free.
+    /// `log` plus the bytes that the log and flushes of memtables take. Merges leave them free.
     pub flushes: u64,
-    /// `flushes`, and the bytes that merges take: writes other than deletions leave them free.
+    /// `flushes` plus the bytes that merges take. Writes other than deletions leave them free.
     pub merges: u64,
 }
 
@@ -43,8 +44,8 @@ impl Reserve {
         Reserve { log: pinned, flushes, merges: flushes.saturating_add(merged) }
     }
 
-    /// Free bytes that deletions leave, and the last merge that is tried: half of `log`. If that merge left all of it, deletions that have
-    /// taken the rest would never be merged.
+    /// Free bytes that deletions, and a merge of last resort, must leave: half of `log`. If such a merge had to leave all of `log`,
+    /// deletions that use up the space could never be merged, and nothing would become free.
     pub fn least(self) -> u64 {
         self.log / 2
     }
@@ -73,25 +74,24 @@ pub fn largest(size: u64, unit: u64) -> u64 {
     (size / if unit > 0 { PARTS_OF_UNITS } else { PARTS }).max(SMALLEST)
 }
 
-/// Bytes of units that logs and manifests may still pin if they hold `held` already.
+/// Bytes of units that logs and manifests may pin in addition to the `held` bytes that they pin already.
 pub fn pinned(unit: u64, held: u64) -> u64 {
     unit.saturating_mul(PINNED).saturating_sub(held)
 }
 
-/// Bytes of tables, live and not replaced by newer ones, that a database with the default settings can hold on an empty medium of `size`
-/// bytes for files, and overwrite without end: without what units, logs and merges take, also where less is reserved, without a unit that
-/// is dead in part, and with one part of outdated values above the last level for each `max_bytes_for_level_multiplier` parts on it.
+/// Bytes of live data that a database with the default settings can hold, and overwrite forever, on a medium with `size` bytes for files.
+/// Subtracted are the reserve, one partly obsolete unit, and outdated values above the last level: one byte for every
+/// `max_bytes_for_level_multiplier` bytes on it.
 pub fn storable(size: u64, unit: u64) -> u64 {
     let reserve = Reserve::by_default(size, unit, 0);
     let left = size.saturating_sub(reserve.merges.saturating_add(unit));
-    // Where less is reserved than is needed, a merge may have to wait for a unit that is not free in time.
+    // On a small medium, which caps the reserve, a merge may find no free unit in time: a quarter of the space stays unused.
     let left = if reserve.within(size) == reserve { left } else { left / 4 * 3 };
     let outdated = 1.0 / FamilySettings::default().max_bytes_for_level_multiplier;
     (left as f64 / (1.0 + outdated)) as u64
 }
 
-/// Bytes of the log from which on the memtables of its oldest segment are written to tables, where memtables and tables may be as large as
-/// `largest`.
+/// Length of the log, bytes, beyond which the memtables of its oldest segment are flushed; `largest` is the size of the largest memtable.
 #[inline]
 pub fn log_limit(settings: &DbSettings, largest: u64) -> u64 {
     settings.max_total_wal_size.min(largest.saturating_mul(LOG))
