@@ -1,14 +1,14 @@
 //! Picks the tables to merge next. Pickers are pure functions from a version to a choice: they see descriptions, never files.
 //!
-//! Data is ordered by age in *places*: level 0's runs from newest to oldest, then level 1, and so on. A plan is sound if no entry
-//! passes an entry of the same key on its way to the place of the output; [`check_plan`] says so, [`check_shape`] looks at the result.
-//! A level >= 1 of a leveled tree is one run; of a universal tree, too, but a family may change its style while open, so every picker
-//! accepts every tree and moves it towards its own shape.
+//! Runs are ordered by the age of their data: the runs of level 0 from newest to oldest, then level 1, and so on. A plan is sound if no
+//! entry passes an entry of the same key on its way to the output's run; [`check_plan`] checks that, and [`check_shape`] checks the result.
+//! A level >= 1 of a leveled tree has one run; the last level of a universal tree may have several. A family may change its style while
+//! open, so every picker accepts every tree and moves it towards its own shape.
 //!
-//! Where data is placed by age, a merge into the last level writes to two levels: what is young enough goes to the one above (`young`).
+//! Where data is placed by age, a merge into the last level writes to two levels: young data goes to the one above (`young`).
 //!
-//! Pickers treat a damaged table like one that a running job reads, except that it stays so: whatever would have to go through it waits
-//! above it, and everything else goes on around it.
+//! Pickers treat a damaged table like one that a running job reads, but permanently: data that would have to be merged with the table waits
+//! above it, and all other compactions go on.
 
 mod aging;
 pub mod auto_codecs;
@@ -56,38 +56,38 @@ pub struct PickEnv<'a> {
     pub busy: &'a HashSet<u64>,
     /// Numbers of tables that were found damaged. No plan has them among its inputs, and none leads past them.
     pub damaged: &'a HashSet<u64>,
-    /// Tables of which nothing can be seen since a number.
+    /// Tables that range tombstones hide completely, with the sequence number from which on no reader sees anything of them.
     pub hidden: &'a HashMap<u64, Seq>,
     /// Level and key range that running jobs write.
     pub busy_output: &'a [(usize, KeyRange)],
     /// Unix seconds.
     pub now: u64,
-    /// No snapshot needs anything older than the newest version at this number.
+    /// The oldest live snapshot, or else the newest visible number: nobody reads at a smaller one.
     pub oldest_snapshot: Seq,
-    /// The newest live snapshot; `None`: there is none, and readers see what is newest.
+    /// The newest live snapshot; `None`: there is none, and readers see the newest data.
     pub newest_snapshot: Option<Seq>,
-    /// Entries that have outlived the family's time to live, as readers have been told.
+    /// Entries that have outlived the family's time to live, as readers see it.
     pub expired: Cut,
-    /// Memtables fill one after the other: more is coming to level 0 soon.
+    /// Memtables fill in quick succession: level 0 will soon have more runs.
     pub loading: bool,
     /// Bounds of the data too young for the last level; `None`: age does not place data.
     pub young: Option<Young>,
     /// No data counts as young: the medium above the last level has no free space, and that of the last level has some.
     pub crowded: bool,
-    /// The last level lies on another medium than the one above it: what is old there takes up room that is meant for others.
+    /// The last level lies on another medium than the one above it, so old data above takes up space that is meant for young data.
     pub two_media: bool,
-    /// Bytes that a merge may write; `u64::MAX`: there is room for any. With less, all levels of a leveled tree above the
-    /// last, and deletions and outdated values of a universal one are due in any case, and what is due is done in steps that fit
-    /// (`limited_space`), if there are any.
+    /// Bytes that a merge may write; `u64::MAX`: unlimited. If limited, pickers also choose merges that are not due otherwise but free
+    /// space: in a leveled tree those of all levels above the last, in a universal tree those that drop deletions and outdated values. They
+    /// are done in steps that fit (`limited_space`), if there are any.
     pub room: u64,
     /// Bytes that the medium frees only together; 0: it frees tables one by one.
     pub unit: u64,
-    /// Number up to which all was surely written [`REST_SECONDS`] ago or earlier; 0: none is known.
+    /// Entries up to this sequence number were certainly written at least [`REST_SECONDS`] ago; 0: not known of any.
     pub rested: Seq,
 }
 
 impl PickEnv<'_> {
-    /// A running job reads the table, or no job can.
+    /// Returns whether a running job reads the table, or the table is damaged.
     fn is_taken(&self, table: &TableInfo) -> bool {
         self.busy.contains(&table.number) || self.damaged.contains(&table.number)
     }
@@ -97,14 +97,14 @@ impl PickEnv<'_> {
         !matches!(choice, Choice::Merge(plan) if plan.bytes() > self.room)
     }
 
-    /// The first choice that fits; if none does, the first.
+    /// The first choice that fits into the free space; if none does, the first.
     fn first_that_fits(&self, choices: impl IntoIterator<Item = Choice>) -> Option<Choice> {
         let mut choices = choices.into_iter();
         let first = choices.next()?;
         if self.fits(&first) { Some(first) } else { choices.find(|choice| self.fits(choice)).or(Some(first)) }
     }
 
-    /// Bytes that a merge takes together if it could also be done in parts.
+    /// Most input bytes of a merge that could also be done in parts.
     fn most(&self) -> u64 {
         self.settings.max_compaction_bytes.min(self.room)
     }
@@ -142,28 +142,28 @@ pub struct Plan {
     pub output_level: usize,
     /// The run of the result on that level.
     pub output_run: u64,
-    /// The part of the result that goes one level higher; `None`: nothing does.
+    /// The part of the result that goes one level higher; `None`: all of it goes to `output_level`.
     pub hot: Option<Hot>,
-    /// Nothing older than the inputs exists in their key range: tombstones may go and sequence numbers may become zero.
+    /// Nothing older than the inputs exists in their key range: tombstones may be dropped and sequence numbers zeroed.
     pub bottommost: bool,
-    /// Tables one level below the output, in key order: the output is cut where it would overlap too many bytes of them.
+    /// Tables one level below the output, in key order: an output table ends where it would overlap too many bytes of them.
     pub grandparents: Vec<Arc<TableInfo>>,
     /// Size at which an output table ends, bytes.
     pub target_file_size: u64,
-    /// Keys at which tables of the output begin in any case, deleted ranges included; none: wherever it suits.
+    /// Keys at which new output tables begin in any case and range tombstones are cut; if empty, tables end by size and overlap alone.
     pub cuts: Vec<Vec<u8>>,
 }
 
 /// A picker's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// Nothing needs doing, or all that does is busy.
+    /// Nothing is due, or all tables concerned are busy.
     Nothing,
-    /// The tables change level as they are; nothing is written but the manifest.
+    /// The tables change level without being rewritten; only the manifest is written.
     Move(Plan),
-    /// Merge.
+    /// The tables are merged.
     Merge(Plan),
-    /// The tables hold nothing that is still alive; `output_*` are meaningless.
+    /// The tables hold no live data and are dropped; `output_*` are meaningless.
     Drop(Plan),
 }
 
@@ -171,12 +171,12 @@ pub enum Choice {
 pub trait Picker: Send + Sync {
     /// The most urgent job that does not collide with running ones.
     fn pick(&self, version: &Version, env: &PickEnv<'_>) -> Choice;
-    /// Bytes that have to be rewritten before nothing is left to do, estimated: paces writers.
+    /// Estimated bytes to be rewritten until nothing is due. Determines the pace of writers.
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64;
 }
 
-/// Picks the next job that demotes data, young or not, from a full medium: a merge into the last level, or a move on the way to one.
-/// `lies_there` says which tables are on the medium, `room` how many bytes the medium of the last level can take.
+/// Picks the next job that demotes data, young or not, from a full medium: a merge into the last level, or a move that prepares one.
+/// `lies_there` says which tables are on the full medium, `room` how many bytes the medium of the last level can take.
 pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Choice {
     let env = PickEnv { crowded: true, ..*env };
     let choice = match env.settings.style {
@@ -184,7 +184,7 @@ pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableIn
         Style::Universal => universal::demote(version, &env, lies_there, room),
     };
     match choice {
-        // As a merge it is written to the other medium at once.
+        // A move would leave the table on its medium; a merge writes it to the other one.
         Some(Choice::Move(plan)) if plan.output_level + 1 == version.levels.len() => Choice::Merge(plan),
         choice => choice.unwrap_or(Choice::Nothing),
     }
@@ -255,12 +255,13 @@ fn bytes_of(tables: &[Arc<TableInfo>]) -> u64 {
     tables.iter().map(|t| t.bytes).sum()
 }
 
-/// A place in the order of age: smaller is newer.
+/// Position of a run in the order of age: smaller is newer.
 type AgeRank = (usize, Reverse<u64>);
 
-/// Nothing older than `inputs` (newest first) exists in their key range, so that a tombstone among them has nothing left to hide.
+/// Returns whether nothing older than `inputs` (newest first) exists in their key range, so that tombstones in them have nothing to hide.
 ///
-/// Running jobs do not matter: what they move past these inputs is newer than them, or was already older when they were picked.
+/// Running jobs do not matter: data that a running job brings below these inputs is either newer than them, or was below them when they
+/// were picked.
 pub fn is_bottommost(version: &Version, inputs: &[Input]) -> bool {
     let (Some(range), Some(first)) = (hull(inputs), inputs.first()) else { return true };
     let newest: AgeRank = (first.level, Reverse(first.run));
@@ -272,9 +273,9 @@ fn places(version: &Version) -> impl Iterator<Item = (AgeRank, &Run)> {
     version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| ((level, Reverse(run.number)), run)))
 }
 
-/// The inputs cannot be taken now, or the output could meet that of a running job.
+/// Returns whether a plan has to wait: an input is taken, or the output could overlap that of a running job.
 ///
-/// Outputs to level 0 need no look: they take the place of the newest input of their job, which is busy.
+/// Outputs on level 0 are not checked: an output there replaces the newest input of its job, which is busy.
 fn collides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
     if inputs.iter().flat_map(|i| &i.tables).any(|t| env.is_taken(t)) {
         return true;
@@ -284,12 +285,12 @@ fn collides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
     env.busy_output.iter().any(|(level, busy)| *level >= 1 && (top..=output_level).contains(level) && busy.overlaps(&range))
 }
 
-/// The number that a result on `level` gets to become part of the one run there.
+/// The run number of an output on `level`, so that it joins the one run there.
 fn run_number(version: &Version, level: usize) -> u64 {
     if level == 0 { 0 } else { version.levels[level].first().map_or(0, |run| run.number) }
 }
 
-/// A plan with all that follows from its inputs and its output filled in; runs without tables are left out.
+/// A plan with everything that follows from inputs and output filled in. Input runs without tables are left out.
 fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<Input>, output: (usize, u64)) -> Plan {
     inputs.retain(|i| !i.tables.is_empty());
     let (output_level, output_run) = output;
@@ -305,7 +306,7 @@ fn plan(version: &Version, env: &PickEnv<'_>, reason: Reason, mut inputs: Vec<In
     plan
 }
 
-/// The level that level 0 is merged into. Of merges of whole runs, which have none, the first.
+/// The level that level 0 is merged into; level 1 in the universal style, which has no such level.
 pub fn base_level(version: &Version, settings: &FamilySettings) -> usize {
     match settings.style {
         Style::Leveled => targets::Targets::of(version, settings).base,
@@ -350,8 +351,8 @@ pub fn check_shape(version: &Version) -> Result<(), String> {
     Ok(())
 }
 
-/// No entry would pass one of the same key on its way to the output's place (or to the level above it, if that is planned), and the output
-/// fits into its run there. An error names the first table in the way.
+/// Checks that no entry would pass one of the same key on its way to the output's run (or to the level above, if the plan has an upper
+/// output), and that the output overlaps no other table of its run. An error names the first table in the way.
 pub fn check_plan(version: &Version, plan: &Plan) -> Result<(), String> {
     let taken: HashSet<u64> = plan.tables().map(|t| t.number).collect();
     let range = plan.range();

@@ -6,19 +6,19 @@ use crate::tiering::age::Cut;
 use sinter_storage::store::Reason;
 use std::sync::Arc;
 
-/// Every entry of the table has outlived the family's time to live.
+/// Returns whether every entry of the table has outlived the family's time to live.
 pub fn expired(env: &PickEnv<'_>, table: &TableInfo) -> bool {
     let ttl = env.settings.ttl_seconds;
     ttl > 0 && table.newest_time != 0 && table.newest_time.saturating_add(ttl) < env.now && is_covered(table, env.expired)
 }
 
-/// Readers see nothing of the table any more.
+/// Returns whether readers see nothing of the table any more.
 fn is_covered(table: &TableInfo, cut: Cut) -> bool {
     table.by_number().is_none_or(|(_, newest)| newest <= cut.seq) && table.by_time().is_none_or(|(_, newest)| newest <= cut.time)
 }
 
-/// Drops all expired tables under which nothing older lies: dropping others would bring back what their entries hide. What a live snapshot
-/// sees waits for its release, as in a merge.
+/// Drops all expired tables that have no older data below: dropping others would bring back what their entries hide. A table that a live
+/// snapshot sees waits for the release of the snapshot.
 pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.settings.ttl_seconds == 0 {
         return None;
@@ -32,8 +32,8 @@ pub fn drop_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     drop(version, env, Reason::TimeToLive, tables)
 }
 
-/// Drops all tables that range tombstones hide as a whole, wherever they lie: what such a table hides itself, these hide as well, and they
-/// stay as long as there is any of that. What a live snapshot sees waits for its release.
+/// Drops all tables that range tombstones hide completely, on any level. A dropped table brings nothing back: the tombstones also hide what
+/// the table hid, and stay as long as any of that exists. A table that a live snapshot sees waits for the release of the snapshot.
 pub fn drop_hidden(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.hidden.is_empty() {
         return None;
@@ -45,7 +45,7 @@ pub fn drop_hidden(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     drop(version, env, Reason::Tombstones, version.tables().filter(|(_, _, table)| is_unseen(table) && !env.is_taken(table)))
 }
 
-/// Drops tables as they are.
+/// The choice that drops `tables`.
 fn drop<'a>(
     version: &Version,
     env: &PickEnv<'_>,
@@ -65,8 +65,8 @@ fn drop<'a>(
     Some(Choice::Drop(plan))
 }
 
-/// Rewrites a table of level >= 1 that is mostly tombstones with nothing left to hide. All of them are visible to every snapshot, so the
-/// result has none and the table is not chosen again.
+/// Rewrites a table of level >= 1 that consists mostly of tombstones with nothing left to hide. All its entries are visible to every
+/// snapshot, so the output has no tombstones and is not chosen again.
 pub fn rewrite_tombstones(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     version.tables().filter(|(level, _, t)| *level > 0 && t.tombstones.saturating_mul(2) > t.entries).find_map(|(level, run, table)| {
         let inputs = vec![single(level, run, table)];

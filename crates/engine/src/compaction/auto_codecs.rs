@@ -1,7 +1,7 @@
-//! Chooses the codecs of one family's levels from samples of its data, from what is written to and read from each level, and from the costs
-//! of the medium. All is kept in memory only: a database that is opened learns anew, which takes one flush.
+//! Chooses the codecs of one family's levels from samples of its data, from the writes and reads of each level, and from the costs of the
+//! medium. Observations are kept in memory only: after an open, one flush is enough to choose again.
 //!
-//! A database without threads repeats exactly: there nothing is timed or forgotten, and reference costs stand for what would be measured.
+//! A database without threads repeats exactly: nothing is timed, counts do not decay, and reference costs replace measured ones.
 
 use super::codec_choice::{
     CANDIDATES, COUNT, Effect, FIRST, FIRST_WITH_ROOM, MERGE_NS, Medium, PATIENCE, REFERENCE, REFERENCE_MEDIUM, ROOMY_MEMTABLES, Situation,
@@ -20,35 +20,36 @@ mod announced;
 pub use announced::Announced;
 pub(super) use announced::timed;
 
-/// Nanoseconds between two reviews of all levels, at least.
+/// Shortest time between two reviews of all levels, nanoseconds.
 const PERIOD_NS: u64 = 250_000_000;
-/// Seconds after which verdicts rest on whatever is known, be it enough or not.
+/// Seconds after which verdicts are given even if little is known.
 const SETTLE_SECONDS: f64 = 2.0;
-/// Seconds in which a count loses half its weight (of five minutes a good part is left, of an hour nothing).
+/// Seconds in which a count loses half its weight: after five minutes a third is left, after an hour nothing.
 const HALF_LIFE_SECONDS: f64 = 200.0;
-/// Seconds in which measured costs of the medium lose half their weight: they change with what others do to the medium.
+/// Seconds in which measured costs of the medium lose half their weight: other programs use the medium, too.
 const MEDIUM_HALF_LIFE_SECONDS: f64 = 20.0;
-/// Seconds until half of the processors that a new codec takes show as busy: the measured idleness is smoothed over about a second, and
-/// tables that were begun before keep their codec.
+/// Seconds until half of the processors that a new codec takes show as busy: the measured idle time is smoothed over about a second, and
+/// tables begun earlier keep their codec.
 const NOTICED_SECONDS: f64 = 2.0;
-/// Bytes appended or read that the measured costs rest on at least, however old; before merges read any, as many count at the costs of
-/// [`REFERENCE_MEDIUM`].
+/// Measured costs do not decay below the weight of this many bytes appended or read. Until a merge has read anything, this many bytes
+/// count at the costs of [`REFERENCE_MEDIUM`].
 const LEAST_MOVED: f64 = 67_108_864.0;
-/// Cache misses expected per byte that a level holds, until the level has been watched.
+/// Cache misses expected per byte that a level holds, before the level has been watched.
 const EXPECTED_MISSES: f64 = 1.0;
-/// Seconds without readers after which half of that is expected.
+/// Seconds of watching a level after which half of [`EXPECTED_MISSES`] is expected.
 const WATCHED_SECONDS: f64 = 300.0;
-/// A smaller size may cost this part of the cost of all operations.
+/// A smaller size may cost this part of the total cost of all operations.
 const TOLERANCE: f64 = 0.02;
-/// Nanoseconds that an operation costs at least: a read or a write in memory.
+/// Least cost of an operation, nanoseconds: a read or a write in memory.
 const OPERATION_NS: f64 = 500.0;
-/// Nanoseconds that a miss costs besides the read.
+/// Cost of a cache miss besides the read from the medium, nanoseconds.
 const MISS_NS: f64 = 1000.0;
 /// Minimum recent write volume assumed for a level, bytes.
 const LEAST_WRITTEN: f64 = 1_048_576.0;
-/// A sample changes the mean by at least this part.
+/// Least weight of a new sample in the mean.
 const LEAST_WEIGHT: f64 = 1.0 / 16.0;
-/// Samples from which a level can be judged; from then on a sample that takes many times as long was interrupted.
+/// Number of samples from which on a level can be judged, and from which on a sample that takes far longer than the mean counts as
+/// interrupted.
 const ENOUGH_SAMPLES: u64 = 4;
 
 /// Observations of one level.
@@ -58,25 +59,25 @@ struct Level {
     samples: u64,
     /// Bytes before compression written since the last sample.
     unsampled: u64,
-    /// Bytes before compression, forgotten slowly.
+    /// Bytes before compression written to the level, with exponential decay.
     written: f64,
-    /// Bytes before compression that compactions under way have yet to write.
+    /// Bytes before compression that running compactions have yet to write.
     coming: u64,
-    /// Bytes before compression that compactions under way have written or have yet to write.
+    /// Bytes before compression that running compactions have written or have yet to write.
     under_way: u64,
-    /// Bytes before compression by which the level will have grown when compactions under way are done.
+    /// Bytes before compression by which the level will have grown when running compactions are done.
     growth: i64,
-    /// A job that brings most of what counts has begun, and needs a verdict before its first table.
+    /// A job that writes most of the level's recent bytes has begun and needs a verdict before its first table.
     is_asked: bool,
-    /// Bytes of tables that moved on from here as they are, counted as `written`.
+    /// Bytes of tables that moved to the next level without being rewritten, with exponential decay.
     moved: f64,
-    /// Bytes of blocks that readers did not find in the cache, counted as `written`.
+    /// Bytes of blocks that readers did not find in the cache, with exponential decay.
     missed: f64,
     /// Bytes before compression that the level holds.
     holds: u64,
-    /// Part of `holds` that will stay for the time being: the excess over the level's target goes down with the next compaction.
+    /// Part of `holds` that stays for now. The rest exceeds the level's target, and the next compactions move it down.
     stays: f64,
-    /// Excess of the level above over its target, which will come here.
+    /// Bytes by which the level above exceeds its target, which will come to this level.
     owed: f64,
     /// Seconds for which the level has been known to hold something.
     watched_seconds: f64,
@@ -112,21 +113,21 @@ impl Default for Level {
 #[derive(Debug)]
 struct State {
     levels: Vec<Level>,
-    /// Seconds that the counts cover.
+    /// Seconds that the counts cover, with exponential decay.
     seconds: f64,
     operations: f64,
     operations_seen: u64,
     reviewed_ns: Option<u64>,
-    /// Time of the last review of all levels, not only of those that a job asked for.
+    /// Time of the last review that covered all levels, not only those that a job asked for.
     all_reviewed_ns: Option<u64>,
     idle: f64,
-    /// Processors that changes of codecs have taken lately: they still look idle.
+    /// Processors that recent changes of codecs have taken and that still look idle.
     taken: f64,
-    /// Bytes appended to tables, and the time that took.
+    /// Bytes appended to tables, and the time of the appends.
     appended: Transfer,
-    /// Bytes that merges read, and the time that took.
+    /// Bytes that merges read, and the time of the reads.
     read: Transfer,
-    /// A table was written, so the cost of writing is known.
+    /// At least one table was written, so the cost of writing is known.
     sealed: bool,
     totals: Totals,
 }
@@ -155,30 +156,30 @@ impl Default for State {
 pub struct Totals {
     /// Samples taken.
     pub samples: u64,
-    /// Nanoseconds that they took.
+    /// Time spent on samples, nanoseconds.
     pub sample_ns: u64,
-    /// How often a level got another codec.
+    /// Number of changes of a level's codec.
     pub changes: u64,
 }
 
-/// Observations that a review is given.
+/// Input of a review.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// Time by the monotonic clock, nanoseconds.
     pub now_ns: u64,
     /// Seconds since 1970.
     pub unix_seconds: u64,
-    /// Processors that are idle.
+    /// Number of idle processors.
     pub idle: f64,
-    /// Processors that there are.
+    /// Number of processors.
     pub cpus: f64,
     /// `idle` was measured.
     pub idle_is_known: bool,
     /// Reads, seeks and writes of the family since the database was opened.
     pub operations: u64,
-    /// Bytes of the family's files that the kernel can keep in memory, where that is known.
+    /// Bytes of the family's files that the page cache can hold; `None`: not known.
     pub for_files: Option<u64>,
-    /// Page cache available for all files, in memtables of the family.
+    /// Size of the page cache for all files, in memtables of the family.
     pub room_in_memtables: Option<u64>,
     /// Bytes of a block before compression.
     pub block_size: u32,
@@ -208,24 +209,24 @@ impl Holding {
 #[derive(Debug)]
 pub struct Auto {
     clock: Arc<dyn Clock>,
-    /// Times are taken.
+    /// Operations are timed.
     measures: bool,
     reads: Arc<ReadTimes>,
     state: Mutex<State>,
 }
 
 impl Auto {
-    /// `measures`: with the clock; otherwise with reference costs, so that everything repeats exactly.
+    /// `measures`: costs are measured with the clock; otherwise reference costs are used, so that everything repeats exactly.
     pub fn new(clock: Arc<dyn Clock>, measures: bool) -> Arc<Auto> {
         let reads = Arc::new(ReadTimes::new(measures.then(|| clock.clone())));
         Arc::new(Auto { clock, measures, reads, state: Mutex::default() })
     }
 
-    /// Starts anew, as of now; `operations` is the count so far.
+    /// Forgets all observations except running jobs. `operations`: reads, seeks and writes of the family so far.
     pub fn begin(&self, now_ns: u64, operations: u64) {
         self.reads.take_in_order();
         let mut state = self.state.lock();
-        // Jobs under way go on.
+        // Running jobs will report to the new state.
         let kept = |level: &Level| {
             let Level { coming, under_way, growth, .. } = *level;
             Level { coming, under_way, growth, ..Level::default() }
@@ -241,7 +242,7 @@ impl Auto {
         &self.reads
     }
 
-    /// The codec of a level now, and why, for the table's properties.
+    /// The codec of a level now, and the reason for it, for the table's properties.
     pub fn choice(&self, level: usize) -> (Compression, String) {
         let mut state = self.state.lock();
         let level = state.level(level);
@@ -249,19 +250,19 @@ impl Auto {
         (chosen, format!("auto {}: {}", chosen.codec.name(), level.why))
     }
 
-    /// Bytes that tables brought to the level since the last sample of it, one table more or less; `None`: there was none.
+    /// Bytes written to the level since its last sample, to within one table; `None`: the level has no sample.
     pub(super) fn unsampled(&self, level: usize) -> Option<u64> {
         let mut state = self.state.lock();
         let level = state.level(level);
         (level.samples > 0).then_some(level.unsampled)
     }
 
-    /// Nanoseconds, standing still where nothing is timed.
+    /// The monotonic time, nanoseconds; always 0 if nothing is timed.
     pub(super) fn now(&self) -> u64 {
         if self.measures { self.clock.monotonic_ns() } else { 0 }
     }
 
-    /// Takes a sample of a level's data into account, which took `spent` nanoseconds.
+    /// Adds a sample of a level's data, which took `spent` nanoseconds.
     pub(super) fn learn(&self, level: usize, trials: [Trial; COUNT], spent: u64) {
         let mut state = self.state.lock();
         state.totals.samples += 1;
@@ -279,21 +280,21 @@ impl Auto {
                 mean + weight * (value.min(most) - mean)
             };
             effect.compress_ns = toward(effect.compress_ns, compress);
-            // What does not shrink is never decompressed.
+            // A block that does not shrink is stored plain and never decompressed.
             if trial.ratio < 1.0 {
                 effect.decompress_ns = toward(effect.decompress_ns, decompress);
             }
         }
     }
 
-    /// Returns whether a review is due: always where nothing is timed.
+    /// Returns whether a review is due. Always true if nothing is timed.
     pub fn is_due(&self, now_ns: u64) -> bool {
         let state = self.state.lock();
         !self.measures || state.is_in_turn(now_ns) || state.levels.iter().any(|level| level.is_asked)
     }
 
-    /// Chooses anew from what was learned and observed. Out of turn only for levels that a job asked for or that had no verdict yet: for
-    /// the others, three reviews in a row are to take some time.
+    /// Reviews the codecs of the levels. If `PERIOD_NS` has not passed, reviews only levels that a job asked for or that have no verdict
+    /// yet: for other levels, the three verdicts that a change takes shall lie some time apart.
     pub fn review(&self, seen: &Observed) {
         let mut state = self.state.lock();
         let is_in_turn = !self.measures || state.is_in_turn(seen.now_ns);
@@ -316,7 +317,7 @@ impl Auto {
             return;
         }
         let mut changes = 0;
-        // Deeper levels take first what is idle: what they hold stays longest.
+        // Deeper levels are first to use idle processors, because they keep their data longest.
         let mut taken = state.taken;
         for number in (0..state.levels.len()).rev() {
             let is_asked = std::mem::take(&mut state.levels[number].is_asked);
@@ -362,19 +363,19 @@ impl Auto {
         state.totals.changes += changes;
     }
 
-    /// Tables moved on from these levels, as they are: levels, and bytes before compression.
+    /// Notes that tables moved down from these levels without being rewritten: levels, and bytes before compression.
     pub fn moved(&self, from: &[(usize, u64)]) {
         let mut state = self.state.lock();
         from.iter().for_each(|&(level, bytes)| state.level(level).moved += bytes as f64);
     }
 
-    /// Cost and effect of choosing so far.
+    /// Cost and effect of choosing codecs so far.
     pub fn totals(&self) -> Totals {
         self.state.lock().totals
     }
 
-    /// A line for each level that has data, or was or is about to be written to: what is in use since when, what is known of the codecs,
-    /// what is written, read and held, and why.
+    /// A line for each level that holds data or is written to: its codec and since when, the effects of the candidates, the rates of writes
+    /// and misses, the bytes held, and the reason for the codec.
     pub fn report(&self) -> String {
         let state = self.state.lock();
         let mut out = String::new();
@@ -418,23 +419,23 @@ impl Level {
         has_changed && was_settled
     }
 
-    /// Bytes written on which verdicts rest: those of compactions under way are included.
+    /// Written bytes that verdicts use, those that running compactions have yet to write included.
     fn judged_written(&self) -> f64 {
         (self.written + self.coming as f64).max(LEAST_WRITTEN)
     }
 
-    /// The level was written to, or will be soon. A level that only receives moved tables needs no codec yet, and must not get used to one
-    /// because it costs nothing.
+    /// Returns whether the level was written to or will be soon. A level that only receives moved tables needs no codec, and a verdict for
+    /// it would be misled by costs of zero.
     fn is_written(&self) -> bool {
         self.written > 0.0 || self.coming > 0
     }
 
-    /// Bytes that the level holds once compactions under way are done.
+    /// Bytes that the level will hold once running compactions are done.
     fn will_hold(&self) -> f64 {
         (self.holds as f64 + self.growth as f64).max(0.0)
     }
 
-    /// Bytes of `will_hold` that stay for the time being. Incoming bytes may be the excess of the level above.
+    /// Bytes of `will_hold` that stay for now. Growth and the excess of the level above may be the same bytes, so the larger counts.
     fn will_stay(&self) -> f64 {
         match self.growth {
             0.. => self.stays + self.owed.max(self.growth as f64),
@@ -442,14 +443,14 @@ impl Level {
         }
     }
 
-    /// The part of the written bytes that is still there and stays, or moved on as it is, 1 at most: rewritten data is read no more. The
-    /// rest of level 0 is rewritten soon.
+    /// The part of the written bytes that is still read: bytes that stay on the level, or moved down without being rewritten; at most 1.
+    /// Bytes that stay on level 0 count as 0, because they are rewritten soon.
     fn held_per_written(&self, number: usize) -> f64 {
         let stays = if number == 0 { 0.0 } else { self.will_stay() };
         ((stays + self.moved) / self.judged_written()).min(1.0)
     }
 
-    /// Compactions under way bring more than was written lately: earlier verdicts say little about the level as it will be.
+    /// Returns whether running compactions write more than was written lately, so that earlier verdicts say little about the level.
     fn is_burst(&self) -> bool {
         let by_them = self.under_way.saturating_sub(self.coming) as f64;
         self.under_way as f64 > (self.written - by_them).max(LEAST_WRITTEN)
@@ -461,7 +462,7 @@ impl Level {
 }
 
 impl State {
-    /// The last review of all levels was long enough ago.
+    /// Returns whether [`PERIOD_NS`] has passed since the last review of all levels.
     fn is_in_turn(&self, now_ns: u64) -> bool {
         self.all_reviewed_ns.is_none_or(|reviewed| now_ns.saturating_sub(reviewed) >= PERIOD_NS)
     }
@@ -473,8 +474,8 @@ impl State {
         &mut self.levels[number]
     }
 
-    /// Effects of the codecs on a level's data and the number of samples behind them; of the nearest level above, or else below, that has
-    /// samples.
+    /// Effects of the codecs on a level's data, and the number of samples. A level without samples uses those of the nearest level above
+    /// it, or else below it, that has some.
     fn effects(&self, number: usize) -> Option<([Effect; COUNT], u64)> {
         let (upper, lower) = self.levels.split_at(number + 1);
         let known = upper.iter().rev().chain(lower).find(|level| level.samples > 0)?;
@@ -492,7 +493,7 @@ impl State {
         medium
     }
 
-    /// Adds what happened since the last review; what happened long ago counts less and less.
+    /// Adds observations since the last review; older ones lose weight exponentially.
     fn observe(&mut self, seen: &Observed, measures: bool) {
         let elapsed = self.reviewed_ns.map_or(0, |reviewed| seen.now_ns.saturating_sub(reviewed));
         let seconds = if measures { elapsed as f64 / 1e9 } else { 0.0 };
@@ -505,7 +506,7 @@ impl State {
         self.operations_seen = seen.operations;
         let medium_kept = 0.5f64.powf(seconds / MEDIUM_HALF_LIFE_SECONDS);
         for transfer in [&mut self.appended, &mut self.read] {
-            // Without any bytes left the costs would not be known, and with few a single read that was stopped decides.
+            // The weight stays above `LEAST_MOVED`: with few bytes left, a single interrupted read would decide the cost.
             let kept = medium_kept.max(LEAST_MOVED / transfer.bytes).min(1.0);
             let Transfer { bytes, busy_ns, wait_ns } = *transfer;
             *transfer = Transfer { bytes: bytes * kept, busy_ns: busy_ns * kept, wait_ns: wait_ns * kept };
@@ -527,16 +528,16 @@ impl State {
     }
 }
 
-/// Facts besides the situation that the reasons of a verdict name.
+/// Facts that appear in the reason of a verdict, besides the situation.
 struct Grounds {
     samples: u64,
     seconds: f64,
-    /// Processors, those included that changes of codecs took lately.
+    /// Idle processors, including those that recent changes of codecs took.
     idle: f64,
     holds: f64,
 }
 
-/// The reasons of a verdict in one line: all that the costs were made of.
+/// The reason of a verdict in one line: all inputs of the costs.
 fn why(situation: &Situation, verdict: &Verdict, grounds: &Grounds) -> String {
     let Verdict { best, costs, ratios, allowance } = verdict;
     let Grounds { samples, seconds, idle, holds } = grounds;

@@ -1,54 +1,55 @@
-//! Chooses the codec of a level: a pure function of measurements, and the memory that keeps the choice from swinging to and fro. The model
-//! and its limits are written down in docs/engine/compression.md.
+//! Chooses the codec of a level: a pure function of measurements, and the state that keeps the choice from alternating. Model and limits
+//! are described in docs/engine/compression.md.
 
 use crate::codec::{Codec, Compression};
 use crate::table::SLOW_GUESS_NS;
 
-/// How many codecs are weighed against each other.
+/// Number of candidates.
 pub const COUNT: usize = 3;
-/// The codecs that are weighed: one for each thing that can be scarce (processors for writing, both, space). Others lie between these or
-/// gain nothing on blocks of a few KiB, and every candidate costs samples.
+/// The candidates: none where processor time is scarce, zstd where space is, LZ4 between them. Other codecs lie between these or gain
+/// nothing on blocks of a few KiB, and every candidate makes samples more expensive.
 pub const CANDIDATES: [Compression; COUNT] = [plain(Codec::None), plain(Codec::Lz4), plain(Codec::Zstd)];
-/// The candidate that leaves blocks as they are.
+/// The candidate that does not compress.
 const PLAIN: usize = 0;
-/// The candidate in use before anything is known: that of [`Codec::usual`].
+/// The candidate in use before anything is known, as [`Codec::usual`].
 pub const FIRST: usize = if Codec::Lz4.is_built_in() { 1 } else { PLAIN };
-/// The first candidate on level 0 where memory is ample. A memtable that is full before anything is known comes from a load that leaves no
-/// processor idle, and its table is merged soon, or from a load in key order, which waits for nothing but flushes.
+/// The candidate in use on level 0 before anything is known, where memory is ample. A memtable that fills so early comes from a load: with
+/// random keys no processor is idle and the table is merged soon; with ascending keys writers wait only for flushes.
 pub const FIRST_WITH_ROOM: usize = PLAIN;
-/// Memory is ample where the kernel can cache this many memtables' worth of files. That is about what levels 0 to 2 hold under the default
-/// targets: their merges find the inputs in memory. With less, flushed tables have to come back from the medium.
+/// Memory is ample if the page cache can hold files of the size of this many memtables. With the default targets, levels 0 to 2 have about
+/// this size, so their merges find the inputs in memory. With less memory, flushed tables are read back from the medium.
 pub const ROOMY_MEMTABLES: u64 = 64;
 
-/// Effects of the codecs on half-random values, on one core (lz4_flex and zstd 1, blocks of 4 KiB): used where nothing may be timed.
+/// Effects of the codecs on half-random values, on one core (lz4_flex and zstd level 1, blocks of 4 KiB). Used in databases without
+/// threads, where nothing is timed.
 pub const REFERENCE: [Effect; COUNT] = [
     Effect::NONE,
     Effect::of(Codec::Lz4, Effect { ratio: 0.53, compress_ns: 0.58, decompress_ns: 0.08 }),
     Effect::of(Codec::Zstd, Effect { ratio: 0.42, compress_ns: 1.6, decompress_ns: 0.72 }),
 ];
 
-/// Cost of a processor's nanosecond that would be idle otherwise: its use delays the job and takes memory bandwidth.
+/// Weight of a nanosecond of an otherwise idle processor: using it still delays the job and takes memory bandwidth.
 const FREE: f64 = 0.02;
-/// Less idle time than this is none.
+/// Fewer idle processors than this count as none.
 const LEAST_IDLE: f64 = 0.05;
-/// The part of a read's time that its length decides, of a read of a block of 4 KiB: from the page cache, and from the medium.
+/// The part of the time of reading a block of 4 KiB that is proportional to its length: from the page cache, and from the medium.
 const FAST_BY_LENGTH: f64 = 0.37;
 const SLOW_BY_LENGTH: f64 = 0.08;
-/// Cost of a wait while no processor is idle, as a part of its time: other threads work meanwhile. Their number at the time of reading is
-/// not known when the data are written.
+/// Weight of a nanosecond of waiting for the medium while no processor is idle: other threads use the processor meanwhile. How many will
+/// be there when the data is read is not known when it is written.
 const BUSY_WAIT: f64 = 0.5;
-/// A smaller share of slow reads says nothing about the page cache's size: they are first reads of data.
+/// A smaller share of slow reads says nothing about the size of the page cache: these are first reads of data.
 const LEAST_SLOW: f64 = 0.05;
-/// Sizes that differ by less are the same: then the cheaper codec is taken.
+/// Ratios that differ by less count as equal: then the cheaper codec is chosen.
 const SAME_SIZE: f64 = 0.02;
-/// A change of codec for its size has to gain this much of the size before compression.
+/// A change to a codec for its smaller size has to lower the ratio by this much.
 const CLEAR_SIZE: f64 = 0.05;
-/// A change for its cost has to gain this part of the difference between the dearest and the cheapest: most of a cost is often common to
-/// all.
+/// A change to a codec for its lower cost has to gain this part of the difference between the most and the least expensive candidate; the
+/// difference is used because most of the cost is often common to all.
 const CLEAR_COST: f64 = 0.1;
 /// Nanoseconds that a merge costs per byte, without codecs.
 pub const MERGE_NS: f64 = 0.7;
-/// Verdicts in a row that have to ask for the same change, unless the facts behind them are new.
+/// Number of verdicts in a row that have to ask for the same change, unless a job asked for the verdict.
 pub const PATIENCE: u32 = 3;
 
 const fn plain(codec: Codec) -> Compression {
@@ -60,9 +61,9 @@ const fn plain(codec: Codec) -> Compression {
 pub struct Effect {
     /// Size in blocks per size before; 1 if blocks are stored plain because they do not shrink by an eighth.
     pub ratio: f64,
-    /// Compression.
+    /// Time of compression.
     pub compress_ns: f64,
-    /// Decompression.
+    /// Time of decompression.
     pub decompress_ns: f64,
 }
 
@@ -94,7 +95,7 @@ pub struct Medium {
     pub slow_share: f64,
 }
 
-/// Costs of the medium where nothing may be timed: a page cache that writes 2.5 GB/s through to a local disk, and holds everything.
+/// Costs of the medium in databases without threads, where nothing is timed: a page cache that takes 2.5 GB/s and holds all files.
 pub const REFERENCE_MEDIUM: Medium = Medium {
     write_ns: 0.4,
     write_wait_ns: 0.0,
@@ -105,24 +106,24 @@ pub const REFERENCE_MEDIUM: Medium = Medium {
     slow_share: 0.0,
 };
 
-/// Facts about one level, all over one period. Bytes are counted before compression.
+/// Facts about one level over one period. Bytes are counted before compression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Situation {
     /// Effect of each candidate on this level's data.
     pub effects: [Effect; COUNT],
     /// The candidate in use.
     pub current: usize,
-    /// Bytes that flushes and compactions wrote to the level, or are about to.
+    /// Bytes that flushes and compactions wrote to the level or are about to write.
     pub written: f64,
     /// Part of `written` that compactions under way have yet to write.
     pub coming: f64,
     /// Most of `written` comes from compactions under way.
     pub is_burst: bool,
-    /// Bytes of its blocks that readers did not find in the cache.
+    /// Bytes of the level's blocks that readers did not find in the block cache.
     pub missed: f64,
-    /// How often a byte is expected to be missed before it is rewritten, at least.
+    /// Lower bound of how often a byte is missed before it is rewritten, as long as readers have not been watched for long.
     pub expected_misses: f64,
-    /// Bytes of blocks of all levels that readers did not find in the cache.
+    /// Bytes of blocks of all levels that readers did not find in the block cache.
     pub missed_anywhere: f64,
     /// Bytes of a block.
     pub block: f64,
@@ -132,17 +133,17 @@ pub struct Situation {
     pub data: f64,
     /// Bytes of the family's files that the page cache can hold.
     pub for_files: f64,
-    /// Part of the time needed to know a level's readers that is still to come, 1 to 0.
+    /// How little is known of the level's readers: 1 at first, towards 0 the longer the level has been watched.
     pub unwatched: f64,
-    /// Length of the period, seconds; 0: it is not known, and no processor is free.
+    /// Length of the period, seconds; 0: not known, and no processor counts as idle.
     pub seconds: f64,
-    /// Processors that are idle and that no other change of codec was just given.
+    /// Idle processors, without those that other changes of codecs have just taken.
     pub idle: f64,
     /// Processors that there are.
     pub cpus: f64,
     /// Costs of the medium.
     pub medium: Medium,
-    /// Nanoseconds that a smaller size may cost.
+    /// Nanoseconds that a smaller size may cost more than the least expensive candidate.
     pub allowance: f64,
 }
 
@@ -151,24 +152,24 @@ pub struct Situation {
 pub struct Verdict {
     /// The candidate.
     pub best: usize,
-    /// Nanoseconds that each would cost.
+    /// Cost of each candidate, nanoseconds.
     pub costs: [f64; COUNT],
-    /// The size with each, per size before.
+    /// Size with each candidate, per size before compression.
     pub ratios: [f64; COUNT],
     /// Nanoseconds that a smaller size was allowed to cost.
     pub allowance: f64,
 }
 
-/// A measured number made safe to calculate with.
+/// Replaces a measurement that is negative, infinite or not a number by one that is safe to calculate with.
 fn sound(number: f64) -> f64 {
     if number.is_finite() { number.clamp(0.0, 1e15) } else { 0.0 }
 }
 
 impl Effect {
-    /// Blocks are left as they are.
+    /// The effect of not compressing.
     const NONE: Effect = Effect { ratio: 1.0, compress_ns: 0.0, decompress_ns: 0.0 };
 
-    /// The effect of a codec. One that is not built in has none, and therefore no advantage that could get it chosen.
+    /// The effect of a codec. A codec that is not built in gets the effect of not compressing, so that it is never chosen.
     const fn of(codec: Codec, effect: Effect) -> Effect {
         if codec.is_built_in() { effect } else { Effect::NONE }
     }
@@ -180,8 +181,8 @@ impl Effect {
 }
 
 impl Situation {
-    /// Processors that writing with a candidate keeps busy. A burst comes as fast as a merge can that compresses its blocks itself: the
-    /// time over which earlier data was written says nothing about it.
+    /// Processors that compression with a candidate keeps busy. For a burst, this is the share of compression in the time of a merge that
+    /// compresses its blocks itself, because the rate of earlier writes says nothing about a burst.
     fn needed(&self, candidate: Effect) -> f64 {
         match self.is_burst {
             true => candidate.compress_ns / (MERGE_NS + sound(self.medium.write_ns) + candidate.compress_ns),
@@ -189,7 +190,7 @@ impl Situation {
         }
     }
 
-    /// Processors that the codec in use has kept busy.
+    /// Processors that compression with the codec in use has kept busy, and that a change of codec would free.
     fn given_back(&self) -> f64 {
         let written = sound(self.written);
         self.processors(written - sound(self.coming).min(written), self.effects[self.current].sound())
@@ -204,13 +205,12 @@ impl Situation {
         (self.needed(self.effects[candidate].sound()) - self.given_back()).max(0.0)
     }
 
-    /// The weight of a processor's time for writing with a candidate: 1 where it is taken from others, [`FREE`] where it would be idle
-    /// otherwise. What the codec in use takes could be given back, so it counts as room.
+    /// The weight of processor time for compression with a candidate: 1 where the time is taken from other threads, [`FREE`] where the
+    /// processor would be idle. Processors that the codec in use keeps busy count as idle, because a change frees them.
     ///
-    /// Others wait, too, where there is room on the average but no processor is idle at the moment. Clients that wait for the medium leave
-    /// idle time that is nobody's to use: they are back before the job is done. Up to half of all processors' time threads are taken to
-    /// have each its own; of what is busy beyond that, it is as likely as it is much, and less so with more processors. The codec adds to
-    /// what is busy: it costs the mean over all that it adds.
+    /// Two estimates are made, and the larger counts. The first compares idle processors with twice the need. The second is the probability
+    /// that all processors are busy at a moment, although some are idle on average: it is 0 while at most half of all processor time is
+    /// busy, grows from there to 1, and grows later the more processors there are. Its mean is taken over the load that compression adds.
     fn scarcity(&self, candidate: Effect) -> f64 {
         let idle = sound(self.idle);
         if sound(self.seconds) <= 0.0 || idle < LEAST_IDLE {
@@ -221,19 +221,19 @@ impl Situation {
             return FREE;
         }
         let free = idle + self.given_back();
-        // Twice the room: the load comes in bursts, and others want some of it, too.
+        // Twice the need: load comes in bursts, and other threads want some of the idle processors, too.
         let room = free / (2.0 * needed);
         let cpus = sound(self.cpus).max(0.01);
         let before = (1.0 - free / cpus).max(0.0);
         let after = before + needed / cpus;
         let power = cpus.max(1.0) / 2.0;
-        // How often all are busy, summed up from none to so many of them.
+        // Integral of the probability that all processors are busy, from 0 to the busy part `busy`.
         let sum = |busy: f64| (2.0 * busy - 1.0).clamp(0.0, 1.0).powf(power + 1.0) / (2.0 * (power + 1.0)) + (busy - 1.0).max(0.0);
         let all_busy = ((sum(after) - sum(before)) / (after - before)).clamp(0.0, 1.0);
         FREE + (1.0 - FREE) * (1.0 - room.min(1.0)).max(all_busy)
     }
 
-    /// The weight of the time that somebody waits for the medium, a reader or a job: 1 with a processor idle, [`BUSY_WAIT`] with none.
+    /// The weight of time in which a reader or a job waits for the medium: 1 if a processor is idle, [`BUSY_WAIT`] if none is.
     pub(super) fn waiting(&self) -> f64 {
         let idle = if sound(self.seconds) > 0.0 { sound(self.idle).min(1.0) } else { 0.0 };
         BUSY_WAIT + (1.0 - BUSY_WAIT) * idle
@@ -245,11 +245,11 @@ impl Situation {
         Situation { current, ..self.clone() }.scarcity(self.effects[candidate].sound())
     }
 
-    /// The part of reads that would wait for the medium: the smaller all data, the more of them the page cache holds. As if all that the
-    /// block cache does not hold were read equally often.
+    /// The part of reads that would wait for the medium with a candidate: the smaller the data, the more of it the page cache holds.
+    /// Assumes that all data outside the block cache is read equally often.
     ///
-    /// Until readers have been watched, it is expected of the data that do not fit, and of as much again, because a load is likely to be
-    /// in its midst: who writes more than memory holds should not learn from slow reads that it could have been less.
+    /// As long as readers have not been watched for long, the part of the data that will not fit into the page cache is assumed, for up
+    /// to twice the present data: a load is probably half done, and slow reads would show too late that the data should have been smaller.
     fn slow_share(&self, candidate: Effect) -> f64 {
         let now = sound(self.medium.slow_share).min(1.0);
         let share = sound(self.share).min(1.0);
@@ -263,7 +263,7 @@ impl Situation {
         seen.max(expected)
     }
 
-    /// Nanoseconds that the level would have cost with a candidate.
+    /// Cost of the level over the period with a candidate, nanoseconds.
     fn cost(&self, candidate: Effect) -> f64 {
         let Medium { write_ns, write_wait_ns, ahead_ns, ahead_wait_ns, fast_ns, slow_ns, .. } = self.medium;
         let (fast_ns, slow_ns) = (sound(fast_ns), self.slow_share(candidate) * sound(slow_ns) * self.waiting());
@@ -272,7 +272,7 @@ impl Situation {
         let price = self.scarcity(candidate);
         let appending = sound(write_ns) + sound(write_wait_ns) * self.waiting();
         let writing = written * (candidate.compress_ns * price + candidate.ratio * appending);
-        // Whatever is written is read once more, by the merge that comes next.
+        // Everything written is read once more, by the next merge.
         let ahead = sound(ahead_ns) + sound(ahead_wait_ns) * self.waiting();
         let merging = written * (candidate.decompress_ns * price + candidate.ratio * ahead);
         let fast = fast_ns * (1.0 - FAST_BY_LENGTH + FAST_BY_LENGTH * candidate.ratio);
@@ -283,7 +283,7 @@ impl Situation {
     }
 }
 
-/// The candidate that makes the data smallest among those whose cost is within the allowance of the least.
+/// Picks, among the candidates whose cost exceeds the least by no more than the allowance, the one with the smallest data.
 pub fn judge(situation: &Situation) -> Verdict {
     let situation = &Situation { current: situation.current.min(COUNT - 1), ..situation.clone() };
     let effects = situation.effects.map(Effect::sound);
@@ -303,7 +303,7 @@ pub fn judge(situation: &Situation) -> Verdict {
 pub struct Standing {
     /// The candidate in use.
     pub chosen: usize,
-    /// There has been a verdict.
+    /// At least one verdict was given.
     pub settled: bool,
     challenger: usize,
     streak: u32,
@@ -317,15 +317,15 @@ impl Default for Standing {
 }
 
 impl Standing {
-    /// Sets the codec that is in use until the first verdict.
+    /// Sets the codec in use until the first verdict.
     pub fn begin(&mut self, candidate: usize) {
         if !self.settled {
             (self.chosen, self.challenger) = (candidate, candidate);
         }
     }
 
-    /// Takes a verdict into account; true if another codec is in use from now on. A change has to gain clearly, and after the first verdict
-    /// it has to be asked for `patience` times in a row.
+    /// Takes a verdict into account. True if the codec in use changes. A change must be a clear gain, and except for the first verdict,
+    /// `patience` verdicts in a row have to ask for it.
     pub fn hear(&mut self, verdict: &Verdict, patience: u32) -> bool {
         let (best, chosen) = (verdict.best, self.chosen);
         let patience = if std::mem::replace(&mut self.settled, true) { patience } else { 1 };
@@ -346,7 +346,8 @@ impl Standing {
 }
 
 impl Verdict {
-    /// The best candidate is clearly better than `chosen`: smaller, or `chosen` costs well more than what is allowed, or does nothing.
+    /// Returns whether the best candidate is clearly better than `chosen`: its data is clearly smaller, `chosen` costs far more than
+    /// allowed, or `chosen` does not make the data smaller.
     fn is_clear(&self, chosen: usize) -> bool {
         let (least, most) = self.costs.iter().fold((f64::INFINITY, 0.0f64), |(least, most), cost| (least.min(*cost), most.max(*cost)));
         let bearable = least + (2.0 * self.allowance).max(CLEAR_COST * (most - least));

@@ -1,22 +1,22 @@
-//! Samples: now and then a block's worth of the entries that a job writes is compressed and decompressed with every candidate, and the
-//! results are thrown away. The times and sizes tell what each codec would do to this data, on this machine.
+//! Samples: now and then a block's worth of the entries that a job writes is compressed and decompressed with every candidate. Only times
+//! and sizes are kept: they tell what each codec costs and gains with this data on this machine.
 
 use super::auto_codecs::{Auto, timed};
 use super::codec_choice::{CANDIDATES, COUNT, Trial};
 use crate::codec::{Codec, Compressor, decompress};
 
-/// Bytes of entries between two samples, at least. A sample takes some fifty microseconds, a merge about one nanosecond per byte.
+/// Least bytes of entries between two samples. A sample takes some fifty microseconds, a merge about one nanosecond per byte.
 const SPACING: u64 = 2 << 20;
 /// Bytes of entries per nanosecond that a sample took: it is a hundredth of the job's time where a merge writes 1.4 GB/s.
 const BYTES_PER_NS: u64 = 140;
-/// Bytes of entries before the first sample of a table whose level has seen one lately: tables much smaller are not worth the set-up of
-/// the codecs.
+/// Bytes of entries before the first sample of a table whose level was sampled recently: much smaller tables are not worth the setup of the
+/// codecs.
 const FIRST: u64 = 256 << 10;
 /// Largest sample. Larger blocks compress hardly better, and take long.
 const LARGEST: usize = 64 << 10;
 
-/// Runs `work`; returns its result and the nanoseconds that it took of this thread's processor, without waits for the processor, which are
-/// no cost of a codec. Where the kernel counts in ticks, all that passed but those waits.
+/// Runs `work`. Returns its result and its processor time in nanoseconds, without waits for a processor. Where the kernel counts processor
+/// time in ticks, returns the elapsed time without those waits.
 fn cost<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64) {
     let (result, busy, wait) = timed(auto, work);
     (result, if busy > 0 { busy } else { wait })
@@ -53,7 +53,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Sees an entry on its way into the table.
+    /// Takes note of an entry that goes into the table.
     #[inline]
     pub fn see(&mut self, key: &[u8], value: &[u8]) {
         self.left -= (key.len() + value.len()) as i64;
@@ -62,7 +62,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Adds an entry to the sample, about as it will stand in a block: without the prefix that the keys share, with three bytes of numbers.
+    /// Adds an entry to the sample, similar to its form in a block: without the prefix that the keys share, with three bytes of numbers.
     #[cold]
     fn take(&mut self, key: &[u8], value: &[u8]) {
         if self.sample.is_empty() {
@@ -81,7 +81,7 @@ impl<'a> Sampler<'a> {
     /// Tries all candidates on the sample.
     fn measure(&mut self) {
         let started = self.auto.now();
-        // What a codec takes for a block once its code and tables have left the processor's caches is not what one of many costs.
+        // The first run only warms the processor's caches: blocks are compressed many in a row.
         self.trials();
         let trials = self.trials();
         self.sample.clear();
@@ -92,7 +92,7 @@ impl<'a> Sampler<'a> {
 
     fn trials(&mut self) -> [Trial; COUNT] {
         let auto = self.auto;
-        // What the clock takes, unless it was interrupted.
+        // The cost of reading the clock; the least of three, in case one was interrupted.
         let clock = (0..3).map(|_| cost(auto, || ()).1).min().unwrap_or(0);
         CANDIDATES.map(|candidate| {
             if candidate.codec == Codec::None || !candidate.codec.is_built_in() {

@@ -1,28 +1,29 @@
 //! Decides which entries of a sorted stream survive a merge.
 //!
-//! **Stripes.** Readers exist only at the live snapshots (the newest visible number is the last of them). They cut the sequence numbers
-//! into stripes: all numbers above one snapshot up to and including the next. A reader at a snapshot cannot tell apart what happened
-//! within one stripe, only how it ended. So of each key and stripe the newest version is enough:
+//! **Stripes.** Readers exist only at live snapshots; the newest visible number counts as the last snapshot. The snapshots divide the
+//! sequence numbers into stripes: a stripe is all numbers above one snapshot up to and including the next. Readers see only the state at
+//! the end of a stripe, so the newest version of each key and stripe is enough. Example: with snapshots 5 and 9, versions 6 and 8 of a key
+//! lie in one stripe, and 6 is dropped.
 //!
 //! 1. An entry is dropped if a newer value or tombstone of its key, or a range tombstone over it, lies in the same stripe. Of several
 //!    range tombstones over one fragment and in one stripe the newest is kept.
-//! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All are kept, unless the
-//!    output is a copy as of the last snapshot (`Rules::is_copy`): then none is.
-//! 3. In the oldest stripe at the bottom (nothing older than the inputs exists for their keys) tombstones of both sorts have nothing
-//!    left to hide and go, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range tombstone hides in
-//!    the same pass, so no entry with number 0 can fall under an older tombstone later. Numbers stay while the family has a time to live,
-//!    and while they are younger than the time that it tracks.
-//! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone ends the
-//!    stripe or the history ends at the bottom; else into one operand, where the operator can. What it refuses stays as it is, and so
-//!    do all operands of a family without an operator.
-//! 5. The compaction filter judges only a version that is the newest of its key in the last stripe: no snapshot but "now" sees it, so no
-//!    snapshot changes under its reader. What it removes becomes a tombstone, which rule 3 may drop. The time to live judges every
-//!    version in the last stripe: one that has expired is as good as a tombstone for its readers, and becomes one.
+//! 2. Numbers above the last snapshot belong to no stripe: a snapshot may still be taken between any two of them. All such entries are
+//!    kept, or none if the output is a copy as of the last snapshot (`Rules::is_copy`).
+//! 3. In the oldest stripe of a bottommost merge (nothing older than the inputs exists for their keys), tombstones of both sorts have
+//!    nothing left to hide and are dropped, and values get sequence number 0, which compresses to nothing. Rule 1 drops what a range
+//!    tombstone hides in the same pass, so no entry with number 0 can come under an older tombstone later. Numbers are kept if the family
+//!    has a time to live, and if they are younger than the time that the family tracks.
+//! 4. Merge operands of one key and stripe are folded: onto the value below them in the stripe; onto nothing if a tombstone is below them
+//!    or a bottommost merge has nothing below them; otherwise into one operand, if the operator can. Operands that the operator refuses to
+//!    fold stay as they are, and so do all operands of a family without an operator.
+//! 5. The compaction filter judges a version only if it is the newest of its key in the last stripe. No live snapshot but "now" sees that
+//!    version, so the filter changes nothing that a snapshot reads. A version that the filter removes becomes a tombstone, which rule 3 may
+//!    drop. The time to live judges every version in the last stripe: an expired one becomes a tombstone, too.
 //! 6. References to separated values are kept as they are, and hide older versions as values do.
-//! 7. A value with a time of its own is a value in all of the above, and as old as that time, whatever its number. Where rule 3 takes its
-//!    number it loses its time, too, and counts from then on as being as old as what loses its number at that moment. A fold is as old
-//!    as its newest operand. In a family with a time to live only what expires at the same moment is folded: each operand and what they
-//!    stand on lives for its own time, whenever compactions come by.
+//! 7. A value with a time of its own is treated as a value by the rules above, and its age is that time, not its number. Where rule 3
+//!    zeroes its number, the value loses its time, too, and from then on counts as old as other entries zeroed at that moment. A folded
+//!    value is as old as its newest operand. In a family with a time to live, only versions that expire at the same moment are folded, so
+//!    that each operand, and the value below, expires at its own time whenever compactions run.
 //!
 //! Nothing here knows files: entries come from a [`Cursor`] and go to a [`Sink`].
 
@@ -39,19 +40,20 @@ use std::cmp::Ordering;
 
 /// Conditions under which a merge drops entries.
 pub struct Rules<'a> {
-    /// Live snapshots, ascending, the newest visible number last (also if it equals the newest snapshot: the filter must spare that).
+    /// Live snapshots, ascending, then the newest visible number, even if it equals the newest snapshot: otherwise the filter would judge
+    /// versions that this snapshot sees.
     pub snapshots: &'a [Seq],
-    /// The output is for readers at these snapshots alone: entries and tombstones newer than the last one are dropped, not kept.
+    /// The output is for readers at these snapshots alone: entries and tombstones newer than the last snapshot are dropped.
     pub is_copy: bool,
     /// Nothing older than the inputs exists in their key range.
     pub bottommost: bool,
-    /// Entries as old as this need no sequence number any more; `None`: all do.
+    /// Entries as old as this may lose their sequence number; `None`: none may.
     pub zero_up_to: Option<Cut>,
     /// Entries as old as this have outlived the family's time to live.
     pub expired: Option<Cut>,
-    /// Numbers, ascending, that tell entries apart which may expire at different moments; `None`: nothing expires.
+    /// Sequence numbers, ascending, between which entries may expire at different moments; `None`: nothing expires.
     pub apart: Option<&'a [Seq]>,
-    /// The number that an entry with number 0 counts as: the newest that it may once have had.
+    /// The number that entries with number 0 count as: the newest that any of them may have had.
     pub zeroed_seq: Seq,
     /// The family's merge operator.
     pub merge: Option<&'a dyn MergeOperator>,
@@ -64,7 +66,7 @@ pub struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// The stripe of a number: the index of the oldest snapshot that sees it; the number of snapshots if none does.
+    /// The stripe of a number: the index of the oldest snapshot that sees the number; `snapshots.len()` if none does.
     #[inline]
     fn stripe(&self, seq: Seq) -> usize {
         match self.snapshots.first() {
@@ -73,19 +75,19 @@ impl Rules<'_> {
         }
     }
 
-    /// A tombstone of this stripe hides nothing.
+    /// Rule 3: returns whether tombstones of this stripe hide nothing.
     #[inline]
     fn droppable(&self, stripe: usize) -> bool {
         self.bottommost && stripe == 0 && !self.snapshots.is_empty()
     }
 
-    /// The stripe that only "now" sees.
+    /// Returns whether this is the last stripe, which no live snapshot but "now" sees.
     #[inline]
     fn is_last(&self, stripe: usize) -> bool {
         stripe + 1 == self.snapshots.len()
     }
 
-    /// Two versions of a key expire at the same moment for every reader. What has lost its number is by itself.
+    /// Returns whether two versions of a key expire at the same moment for every reader. False if the older one has lost its number.
     fn expire_together(&self, newer: Seq, older: Seq) -> bool {
         let Some(apart) = self.apart else { return true };
         let below = |seq: Seq| apart.partition_point(|number| *number < seq);
@@ -111,8 +113,8 @@ impl Rules<'_> {
 
 /// Destination of the surviving entries.
 pub trait Sink {
-    /// The next entry in order. `original_seq` is its number before zeroing; `first_of_key` says that no version of the key came before:
-    /// only here may a table end.
+    /// Adds the next entry in order. `original_seq` is its number before zeroing. `first_of_key`: no version of the key came before; only
+    /// before such an entry may a table end.
     fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, first_of_key: bool) -> Result<()>;
 }
 
@@ -125,7 +127,7 @@ pub struct Counts {
     pub entries_out: u64,
 }
 
-/// Sends what survives of `input` within the user keys `[from, to)` to `sink`, with rests on the way. `None` if it was stopped.
+/// Sends the surviving entries of `input` within the user keys `[from, to)` to `sink`, with pauses. `None` if the job was stopped.
 ///
 /// # Errors
 /// Those of input and sink; [`Error::Corrupt`] if entries come out of order or are of an unknown kind.
@@ -162,7 +164,7 @@ pub fn collapse<C: Cursor, S: Sink>(
     Ok(done.then_some(collapse.output.counts))
 }
 
-/// The fragment over the key worked on. Keys ascend, so fragments that lie behind are dropped from the front.
+/// The range tombstone fragment over the current key. Keys ascend, so fragments before the current key are dropped from the front.
 struct Sweep<'a> {
     fragments: &'a [Fragment],
     over: Option<&'a Fragment>,
@@ -199,15 +201,15 @@ struct Collapse<'a, C, S> {
     input: C,
     rules: &'a Rules<'a>,
     sweep: Sweep<'a>,
-    /// The user key worked on.
+    /// The current user key.
     key: Vec<u8>,
-    /// The stripe of the last value or tombstone of the key: older versions in it are hidden.
+    /// The stripe of the last value or tombstone of the key: older versions in this stripe are hidden.
     shadow: Option<usize>,
-    /// The stripe in which operands of the key were written as they are: the version below them is not the newest.
+    /// The stripe in which operands of the key were written unfolded: the version below them is not the newest of its stripe.
     unfolded: Option<usize>,
-    /// The number of the version of the key that was met last.
+    /// The sequence number of the entry before the current one.
     newer: Seq,
-    /// Values that newer versions replaced, by their ages then.
+    /// Counts of replaced values, by their age at the replacement.
     replaced: Option<Ages>,
     /// Newest first.
     operands: Operands,
@@ -218,22 +220,22 @@ struct Collapse<'a, C, S> {
 #[derive(Clone, Copy)]
 struct Age {
     seq: Seq,
-    /// The time that it carries itself.
+    /// The value's own time, unix seconds.
     own_time: Option<u64>,
 }
 
 /// The base to which merge operands of one stripe apply.
 enum Base {
-    /// The value at which the input stands.
+    /// The value at the input's position.
     Value,
     /// Nothing: the key did not exist.
     Absent,
-    /// Unknown here: older stripes or deeper levels have it.
+    /// Not known to this merge: the base is in an older stripe or on a deeper level.
     Unknown,
 }
 
 impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
-    /// False if it was stopped.
+    /// Merges the whole input. False if the job was stopped.
     fn run(&mut self, to: Option<&[u8]>, rests: &mut Rests<'_>) -> Result<bool> {
         let mut started = false;
         let mut look = 0;
@@ -274,7 +276,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.input.next()
     }
 
-    /// Works off the input's entry (and, for operands, those after it).
+    /// Handles the input's current entry, and for an operand also the operands behind it.
     #[inline]
     fn entry(&mut self) -> Result<()> {
         let here = self.input.trailer();
@@ -291,7 +293,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         match kind_of(here) {
             Some(kind @ (Kind::Value | Kind::TimedValue)) => {
                 self.shadow = Some(stripe);
-                // A time that cannot be read is damage, whether the value is judged or not.
+                // Reports an unreadable time as damage even if nothing below needs the time.
                 user_value(kind, &self.key, self.input.value())?;
                 let age = Age { seq, own_time: own_time(here, self.input.value()) };
                 if self.is_over(age, stripe) {
@@ -325,13 +327,13 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.shadow == Some(stripe) || self.sweep.over.is_some_and(|f| f.newest(snapshot).is_some_and(|newest| newest > seq))
     }
 
-    /// Rule 5: the filter judges the version.
+    /// Rule 5: returns whether the filter judges the version.
     #[inline]
     fn is_judged(&self, stripe: usize) -> bool {
         self.rules.filter.is_some() && self.rules.is_last(stripe) && self.unfolded != Some(stripe)
     }
 
-    /// Rule 5: the version has expired, for all readers that see it.
+    /// Rule 5: returns whether the version has expired for all readers that see it.
     #[inline]
     fn is_over(&self, age: Age, stripe: usize) -> bool {
         let expired = |cut: Cut| cut.covers(self.original(age.seq), age.own_time);
@@ -343,7 +345,8 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         if seq == 0 { self.rules.zeroed_seq } else { seq }
     }
 
-    /// The number that a value loses, if any: its own, or, if it carries its own time, at most the newest one as old as that.
+    /// The original number of a value that is to be zeroed; `None` if its number stays. For a value with a time of its own, at most the
+    /// newest number that may be zeroed.
     #[inline]
     fn zeroed(&self, age: Age, stripe: usize) -> Option<Seq> {
         let cut = self.rules.zero_up_to.filter(|cut| self.rules.droppable(stripe) && cut.covers(age.seq, age.own_time))?;
@@ -383,7 +386,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         self.output.put(&self.key, trailer(seq, Kind::Delete), &[], self.original(seq))
     }
 
-    /// Writes what the filter leaves of a value: a folded one, or the input's.
+    /// Lets the filter judge a value, `folded` or else the input's, and writes the result.
     fn judge(&mut self, age: Age, stripe: usize, folded: Option<&[u8]>) -> Result<()> {
         let value = match folded {
             Some(folded) => folded,
@@ -404,8 +407,8 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         user_value(kind, &self.key, self.input.value())
     }
 
-    /// Rule 4, from the newest operand of a stripe (or of those that expire together) on. Leaves the input on the first entry that is not
-    /// one of the operands.
+    /// Rule 4: folds the operands of a stripe that expire together, beginning with the newest. Leaves the input on the first entry behind
+    /// these operands.
     fn merge(&mut self, newest: Seq, stripe: usize) -> Result<()> {
         let age = Age { seq: newest, own_time: None };
         if self.is_over(age, stripe) {
@@ -447,7 +450,7 @@ impl<C: Cursor, S: Sink> Collapse<'_, C, S> {
         Ok(())
     }
 
-    /// Takes the operands of one stripe that expire together from the input, newest first, and finds out what they stand on.
+    /// Collects the operands of one stripe that expire together from the input, newest first. Returns the base below them.
     fn collect(&mut self, stripe: usize, seqs: &mut Vec<Seq>) -> Result<Base> {
         let newest = seq_of(self.input.trailer());
         self.operands.clear();

@@ -1,16 +1,17 @@
-//! Decides when data is demoted to the last level of a leveled tree that places it by age.
+//! Decides when data is demoted to the last level of a leveled tree with placement by age.
 //!
-//! The level above the last keeps what is young, however much that is, so it has no target size. Ripe is what is old on it, and what may
-//! hide dead data on the last level ([`young::ripe`]). Three rules, in this order:
+//! The level above the last (here: the upper level) keeps all young data, however much, so it has no target size. Its *ripe* bytes are old
+//! ones, and unsettled ones, which may hide dead data on the last level ([`young::ripe`]). Three rules, in this order:
 //!
-//! 1. Once more is old than a level above the last would hold (its size divided by the multiplier), or more is unsettled than a level above
-//!    both would, the table goes that rewrites least per ripe byte. So dead data is bounded as in a tree without placement, and so is old
-//!    data above.
-//! 2. A table with nothing young in it goes if that rewrites no more than it moves, and for nothing if it can move: data in order of time.
-//! 3. When all data above the last level is old and was written ten minutes ago or earlier, it all goes down level by level, where a step
-//!    is no larger than a compaction may be. Values with times of their own say by their numbers when they were written.
+//! 1. Demote the table that rewrites least per ripe byte, once the upper level has more old bytes than the size of the last level divided
+//!    by `max_bytes_for_level_multiplier`, or more unsettled bytes than the size of both levels divided by it. So old data above and dead
+//!    data are bounded as in a tree without placement.
+//! 2. Demote a table without young data if the overlap on the last level is no larger than the table. Where keys grow with time there is
+//!    no overlap, and the table moves without being rewritten.
+//! 3. Once all data above the last level is old and was written at least ten minutes ago, demote all of it, level by level, in steps no
+//!    larger than `max_compaction_bytes`. Here the age of a value with its own time is that of its sequence number.
 //!
-//! What sank, or was settled, is not ripe again, so none of this repeats without new data or time to pass.
+//! Demoted or settled data is not ripe, so no rule applies to it again before new data comes or time passes.
 
 use super::push::{push_from, push_level0, push_level0_to_last};
 use super::step::below;
@@ -20,10 +21,10 @@ use crate::manifest::{Run, TableInfo, Version};
 use crate::settings::FamilySettings;
 use sinter_storage::store::Reason;
 
-/// A tree that was not written to for so many seconds is at rest.
+/// A tree is at rest if it was not written to for this long, seconds.
 pub const REST_SECONDS: u64 = 600;
 
-/// The level above the last, if it is one run that gives to it.
+/// The upper level and its one run, with the bounds of young data; `None` if it has several runs, or age does not place data.
 fn upper<'a>(version: &'a Version, env: &PickEnv<'_>) -> Option<(Young, usize, &'a Run)> {
     let level = version.levels.len().checked_sub(2)?;
     match version.levels[level].as_slice() {
@@ -32,12 +33,12 @@ fn upper<'a>(version: &'a Version, env: &PickEnv<'_>) -> Option<(Young, usize, &
     }
 }
 
-/// Size of the level above one of `bytes`, by the multiplier.
+/// Size of the level above a level of `bytes`, by the multiplier.
 fn above(bytes: u64, settings: &FamilySettings) -> f64 {
     (bytes.max(settings.max_bytes_for_level_base) as f64 / settings.max_bytes_for_level_multiplier.max(1.0)).max(1.0)
 }
 
-/// Score of the first rule, and the level on which it works.
+/// The score of rule 1 (due from 1.0 on), and the upper level.
 pub fn score(version: &Version, env: &PickEnv<'_>) -> Option<(f64, usize)> {
     let (young, level, run) = upper(version, env)?;
     let (mut old, mut open) = (0u64, 0u64);
@@ -52,7 +53,7 @@ pub fn score(version: &Version, env: &PickEnv<'_>) -> Option<(f64, usize)> {
     Some(((old as f64 / above(last, env.settings)).max(open as f64 / above(both, env.settings)), level))
 }
 
-/// The first rule's table.
+/// The choice of rule 1: the table of the upper level with least bytes to rewrite per ripe byte.
 pub fn pick(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let (young, level, run) = upper(version, env)?;
     let mut order: Vec<(f64, usize)> = Vec::new();
@@ -70,7 +71,7 @@ pub fn pick(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// The second rule.
+/// The choice of rule 2.
 pub fn sink_cheaply(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let (young, level, run) = upper(version, env)?;
     let is_cheap = |t: &TableInfo| !env.is_taken(t) && young.is_old(t) && bytes_of(below(version, level, &t.range)) <= t.bytes;
@@ -78,7 +79,7 @@ pub fn sink_cheaply(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     cheap.into_iter().find_map(|(i, _)| push_from(version, env, (level, run), i, Reason::Age))
 }
 
-/// The third rule.
+/// The choice of rule 3.
 pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let young = env.young()?;
     let above = &version.levels[..version.levels.len() - 1];
@@ -96,9 +97,9 @@ pub fn sink_at_rest(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// Picks a table to demote from a full medium to one that has `room`: on the deepest level above the last that can give, the table that
-/// rewrites least for the space that it frees, of those the one written longest ago. A level further up may first have to move down without
-/// writing. Level 0 comes last.
+/// Picks a table to demote from a full medium to the last level, whose medium has `room` free bytes. Goes through the levels from the
+/// deepest above the last up to level 1. On the upper level, picks the table with least overlap for its size, the oldest of equals; from
+/// higher levels tables can only move one level down, without being rewritten. Level 0, as a whole, comes last.
 pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let fits = |choice: &Choice| demotes_within(version, choice, room);
     let last = version.levels.len() - 1;
@@ -115,17 +116,18 @@ pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableIn
     (1..last).rev().find_map(from_level).or_else(|| push_level0_to_last(version, env, Reason::Room).filter(fits))
 }
 
-/// Nothing in the table was written lately. A value with a time of its own may have been, whatever that time is.
+/// Returns whether nothing in the table was written within [`REST_SECONDS`]. The sequence number decides for values with a time of their
+/// own.
 pub fn is_rested(env: &PickEnv<'_>, table: &TableInfo) -> bool {
     table.max_seq <= env.rested || (table.timed.is_none() && table.newest_time.saturating_add(REST_SECONDS) <= env.now)
 }
 
-/// A table of the level above the last has something to give to that one.
+/// Returns whether a table of the upper level has ripe bytes.
 pub fn is_ripe(version: &Version, env: &PickEnv<'_>, table: &TableInfo) -> bool {
     upper(version, env).is_some_and(|(young, level, _)| ripe(&young, table, bytes_of(below(version, level, &table.range))) > 0)
 }
 
-/// Bytes to be rewritten until the unsettled bytes are within their limit. Old data does not count: it needs no hurry.
+/// Bytes to be rewritten until unsettled bytes are within their limit. Old data adds no debt: its demotion is not urgent.
 pub fn debt(version: &Version, settings: &FamilySettings) -> u64 {
     let Some(level) = version.levels.len().checked_sub(2) else { return 0 };
     let (mut open, mut cost) = (0u64, 0u64);

@@ -1,10 +1,10 @@
-//! Runs one merge: opens the inputs of a plan, lets [`collapse`] decide what survives, and writes the survivors as tables.
+//! Runs one merge: opens the inputs of a plan, lets [`collapse`] decide which entries survive, and writes these to tables.
 //!
-//! A large merge is cut into key ranges that run side by side, each with its own cursors and outputs; their outputs, one after the other,
-//! are those of the whole. A flush is the same machinery with memtables as inputs.
+//! A large merge is cut into key ranges that are merged in parallel, each with its own cursors and outputs; the outputs are concatenated in
+//! key order. A flush runs by the same code with memtables as inputs.
 //!
-//! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: outputs left
-//! behind are files that no manifest knows.
+//! A crash or an error anywhere here is fine because nothing refers to an output before the caller publishes the report: an output that is
+//! left over is a file that no manifest names.
 
 use super::auto_codecs::Announced;
 use super::codec_trials::Sampler;
@@ -52,7 +52,7 @@ pub struct Context<'a> {
     pub settings: &'a FamilySettings,
     /// The level that level 0 is merged into, for the hints of tables.
     pub base: usize,
-    /// Chooses the codecs; `None`: the settings have them.
+    /// The automatic choice of codecs; `None`: the settings name them.
     pub codecs: Option<&'a Announced>,
     /// Creates a table file and accounts for every byte written to it, also if the job fails.
     pub create: &'a Create<'a>,
@@ -74,33 +74,33 @@ pub struct Context<'a> {
     pub direct: bool,
     /// Start writing a table to the medium every so many bytes; 0: leave it to the final sync.
     pub bytes_per_sync: u64,
-    /// Other threads may work for the job: append to its tables, merge its other key ranges. Without them it repeats exactly.
+    /// Other threads may append to the job's tables and merge its other key ranges. Without them everything repeats exactly.
     pub threads: bool,
-    /// Threads that may compress.
+    /// Threads that may compress blocks for the job.
     pub packers: &'a Arc<Packers>,
-    /// Most key ranges worked on at once.
+    /// Largest number of key ranges merged in parallel.
     pub max_subcompactions: usize,
     /// Set to stop the job early.
     pub cancel: &'a AtomicBool,
     /// Clock for statistics and pauses.
     pub clock: &'a dyn Clock,
-    /// Pauses that a compaction makes, so that others get the CPU; a flush makes none.
+    /// Pauses of the job under a CPU quota; `None`: no pauses.
     pub pacing: Option<Pacing<'a>>,
     /// Entries as old as this have outlived the family's time to live.
     pub expired: Option<Cut>,
-    /// Numbers that tell entries apart which may expire at different moments; `None`: nothing expires.
+    /// Sequence numbers between which entries may expire at different moments; `None`: nothing expires.
     pub apart: Option<Vec<Seq>>,
-    /// Entries as old as this need no sequence number any more; `None`: all do.
+    /// Entries as old as this may lose their sequence number; `None`: none may.
     pub zero_up_to: Option<Cut>,
-    /// Chooses the age that is kept from the last level, and is told of replaced values; `None`: the settings have it.
+    /// The automatic choice of the age up to which data stays above the last level; `None`: the settings give the age.
     pub placement: Option<Chosen<'a>>,
     /// Times at which sequence numbers were written; empty if the family does not track time.
     pub times: Arc<TimeMap>,
 }
 
-/// The choice of the age that is kept from the last level.
+/// The automatic choice of the age up to which data stays above the last level.
 pub struct Chosen<'a> {
-    /// The family's choice.
+    /// The family's choice, which also counts replaced values.
     pub by: &'a Placement,
     /// The reason in one line for people.
     pub why: String,
@@ -111,9 +111,9 @@ pub struct Chosen<'a> {
 pub struct Report {
     /// New tables in key order; sealed, names not yet synced.
     pub outputs: Vec<TableInfo>,
-    /// New tables of the level above, where the plan has an output there; as `outputs`.
+    /// New tables of the level above, if the plan has an upper output; in key order, sealed, names not yet synced.
     pub hot: Vec<TableInfo>,
-    /// Entries written, by level, if they could go to either.
+    /// Entries written, by destination, if the plan has an upper output.
     pub placed: Placed,
     /// Entries read.
     pub entries_in: u64,
@@ -156,7 +156,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         level: u8::try_from(plan.output_level).unwrap_or(u8::MAX),
         heat: context.placement.as_ref().map(|chosen| chosen.by.heat()),
     };
-    // The data that an upper output leaves is old.
+    // Data that does not go to the upper output is old.
     let to_last = stretches(plan, context, plan.output_level, plan.hot.as_ref().map(|hot| hot.old.time));
     let hot = plan.hot.as_ref().map(|hot| (hot, stretches(plan, context, plan.output_level - 1, None)));
     let job = Job {
@@ -201,7 +201,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
     }
 }
 
-/// Entries as old as this lose their sequence numbers; entries that the plan takes for young keep them.
+/// The cut up to which entries may lose their sequence numbers: entries that are young by the plan keep them.
 fn zero_up_to(plan: &Plan, context: &Context<'_>) -> Option<Cut> {
     let cut = context.zero_up_to?;
     Some(plan.hot.as_ref().map_or(cut, |hot| Cut { seq: cut.seq.min(hot.old.seq), time: cut.time.min(hot.old.time) }))
@@ -283,14 +283,14 @@ fn input_tombstones(plan: &Plan, context: &Context<'_>) -> Result<RangeTombstone
     Ok(RangeTombstones::union(sets.iter().map(|set| &**set)))
 }
 
-/// The newest number that any entry of the inputs with number 0 may once have had.
+/// The newest sequence number that any entry of the inputs may have had before it was zeroed.
 fn zeroed_seq(plan: &Plan, context: &Context<'_>) -> Result<Seq> {
     let tables = plan.inputs.iter().flat_map(|input| &input.tables);
     let seqs = tables.map(|table| Ok((context.table)(table.number)?.zeroed_seq())).collect::<Result<Vec<_>>>()?;
     Ok(seqs.into_iter().max().unwrap_or(0))
 }
 
-/// Temperatures of a merge's outputs on a level. `old`: write time up to which the data there reaches at most, unix seconds.
+/// Temperatures of a merge's outputs on a level. `old`: upper bound of the write times there, unix seconds, if there is one.
 fn stretches(plan: &Plan, context: &Context<'_>, level: usize, old: Option<u64>) -> Stretches {
     let (settings, now) = (context.settings, context.clock.unix_seconds());
     let of = |newest: u64| settings.temperature_ages.at(newest, now).unwrap_or_else(|| settings.temperature_at(level));
@@ -307,7 +307,7 @@ fn subcompactions(plan: &Plan, context: &Context<'_>, bytes_in: u64) -> Result<V
     }
     let mut segments = Vec::new();
     for table in plan.inputs.iter().flat_map(|input| &input.tables) {
-        // Small tables matter little wherever they are counted; the inner keys of large ones are worth a look at their indexes.
+        // A small table counts at its first key. A large one is divided by its index.
         let points = if table.bytes > bytes_in / (4 * pieces as u64) {
             (context.table)(table.number)?.split_points(4 * pieces)?
         } else {
@@ -342,15 +342,15 @@ struct Job<'a> {
     failed: AtomicBool,
 }
 
-/// Result of one key range; `None`: stopped.
+/// Result of one key range; `None`: the job was stopped.
 type Piece = Result<Option<(Counts, Routed<TableInfo>)>>;
 
 impl Job<'_> {
-    /// Works on all key ranges: side by side, the first on this thread, or all on this thread, one after the other.
+    /// Merges all key ranges: in parallel, the first on this thread, or one after the other on this thread.
     fn pieces<C: Cursor>(&self, cuts: &[Vec<u8>], source: impl Fn() -> Merge<C> + Sync) -> Vec<Piece> {
         let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
         let piece = |i: usize| self.piece(i.checked_sub(1).and_then(bound), bound(i), source());
-        // More than were asked for are cuts for their own sake.
+        // More cuts than threads allowed are not for parallel work: the plan demands them.
         if !self.context.threads || cuts.len() >= self.context.max_subcompactions.max(1) {
             return (0..=cuts.len()).map(piece).collect();
         }
@@ -363,13 +363,13 @@ impl Job<'_> {
         })
     }
 
-    /// Works on the key range `[from, to)`.
+    /// Merges the key range `[from, to)`.
     fn piece<C: Cursor>(&self, from: Option<&[u8]>, to: Option<&[u8]>, source: Merge<C>) -> Piece {
         let tombstones = self.tombstones.clip(from, to);
         let overlap_bytes = self.context.settings.max_compaction_bytes / 2;
         let starts = self.stretches.starts();
         let limits = Limits { table_bytes: self.table_bytes, overlap_bytes, grandparents: self.grandparents, starts };
-        // Samples of one key range will do, and in one order they repeat exactly.
+        // Codecs are sampled in the first key range only: that is enough, and repeats exactly.
         let (to_key, samples) = (to.or(self.largest.as_deref()), from.is_none());
         let factory = Factory { job: self, level: self.level, stretches: &self.stretches, to: to_key, samples };
         let upper = self.hot.as_ref().map(|(hot, stretches)| Upper {
@@ -397,7 +397,7 @@ impl Job<'_> {
         piece
     }
 
-    /// Puts the pieces together.
+    /// Combines the results of all key ranges to the outcome of the job.
     fn finish(&self, started: u64, bytes_in: u64, pieces: Vec<Piece>) -> Result<Outcome> {
         let mut report = Report { bytes_in, ..Report::default() };
         let mut stopped = false;
@@ -427,7 +427,7 @@ impl Job<'_> {
         Ok(Outcome::Done(report))
     }
 
-    /// Removes what was written; what cannot be removed is found and removed when the database is opened next.
+    /// Deletes all outputs. The next open deletes any that cannot be deleted now.
     fn delete_outputs(&self) {
         for &number in self.created.lock().iter() {
             let _ = self.context.store.delete(FileId::table(number));
@@ -444,7 +444,7 @@ struct Factory<'a> {
     stretches: &'a Stretches,
     /// The last key that the tables may hold, for the hint.
     to: Option<&'a [u8]>,
-    /// Whether it takes samples for the choice of codecs.
+    /// Takes samples for the choice of codecs.
     samples: bool,
 }
 
@@ -479,7 +479,7 @@ impl<'a> TableFactory for Factory<'a> {
             },
             compression: chosen.as_ref().map_or_else(|| context.settings.compression_at(level), |(compression, _)| *compression),
         };
-        // Noted first: also a creation that failed half-way is cleaned up.
+        // Noted before the creation, so that a file whose creation failed half-way is deleted, too.
         self.job.created.lock().push(number);
         let out = (context.create)(id, &hint)?;
         let out = match context.codecs {
@@ -500,7 +500,7 @@ impl<'a> TableFactory for Factory<'a> {
     }
 }
 
-/// How long a table of a level lives before it is merged again: the deeper below the base level, the longer.
+/// Expected lifetime of a table of a level until it is merged again: the deeper below the base level, the longer.
 pub fn lifetime(level: usize, base: usize) -> Lifetime {
     match level.saturating_sub(base.max(1)) {
         0 => Lifetime::Medium,
@@ -514,7 +514,7 @@ struct Building<'a> {
     builder: TableBuilder,
     times: (u64, u64),
     temperature: Temperature,
-    /// The job to which the finished table is reported, and its level.
+    /// The running job to which the finished table is reported, and the table's level.
     codecs: Option<(&'a Announced, usize)>,
     sampler: Option<Sampler<'a>>,
 }

@@ -19,7 +19,7 @@ pub struct Leveled;
 /// Fewest runs worth a merge within level 0 (RocksDB: `kMinFilesForIntraL0Compaction`).
 const MIN_INTRA_L0: usize = 4;
 
-/// Units whose tables go down together, on a medium that frees space in units.
+/// On a medium that frees space in units, tables of this many units are pushed down together.
 const UNITS: u64 = 3;
 
 impl Picker for Leveled {
@@ -59,7 +59,7 @@ impl Picker for Leveled {
     }
 }
 
-/// Levels that have something to do, most urgent first.
+/// Scores and numbers of the levels that are due, most urgent first.
 fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, usize)> {
     let settings = env.settings;
     let idle = |run: &Run| run.tables.iter().filter(|t| !env.is_taken(t)).map(|t| t.bytes).sum::<u64>();
@@ -67,7 +67,7 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
     let level0: u64 = version.levels[0].iter().map(idle).sum();
     let by_runs = idle_runs as f64 / settings.level0_file_num_compaction_trigger.max(1) as f64;
     let by_bytes = level0 as f64 / settings.max_bytes_for_level_base.max(1) as f64;
-    // Deletions give nothing back before they meet what they delete.
+    // With limited space level 0 is always due: its deletions free nothing before they are merged with what they delete.
     let by_room = if env.room < u64::MAX && idle_runs > 0 { 1.0 } else { 0.0 };
     let mut scores = vec![(by_runs.max(by_bytes).max(by_room), 0)];
     for level in 1..targets.last {
@@ -76,8 +76,8 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
         if targets.drained.is_some_and(|d| level <= d) && bytes > 0 {
             scores.push((1.001, level));
         } else if bytes > target {
-            // The bytes that will come from above do not count: a level that waits for them grows, and each merge from above rewrites
-            // all of it.
+            // Bytes that will come from the level above do not lower the score: a level that waits for them grows, and each merge from
+            // above would rewrite all of it.
             scores.push((bytes as f64 / target as f64, level));
         }
     }
@@ -87,7 +87,7 @@ fn scores(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Vec<(f64, 
     scores
 }
 
-/// A level >= 1 with several runs was left by the universal style: they become one.
+/// Merges the runs of a level >= 1 that has several: the universal style left them.
 pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     (1..version.levels.len()).filter(|l| version.levels[*l].len() > 1).find_map(|level| {
         let inputs: Vec<Input> = version.levels[level].iter().map(|run| Input::whole(level, run)).collect();
@@ -99,8 +99,8 @@ pub fn unify(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// The most urgent level's work that finds room, but a move of any level before that: what is moved away now is not rewritten by the next
-/// merge from above.
+/// The work of the most urgent level that fits into the free space. A move of any due level comes before all merges, because a table that
+/// has moved away is not rewritten by the next merge from above.
 fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Option<Choice> {
     let due = scores(version, env, targets).into_iter();
     let mut choices = due.filter_map(|(_, level)| match level {
@@ -119,18 +119,19 @@ fn pick_by_score(version: &Version, env: &PickEnv<'_>, targets: &Targets) -> Opt
     moved.or_else(|| env.first_that_fits(merges))
 }
 
-/// Level 0 grows if its newest run is younger than this.
+/// Level 0 counts as growing if its newest run is younger than this, seconds.
 const YOUNG_SECONDS: u64 = 10;
 
-/// Under a load, level 0 waits for more runs while it is smaller than twice the level that a merge would rewrite: each byte of that
-/// level is then rewritten half as often as when both are alike. Readers look into more runs meanwhile.
+/// Returns whether level 0 waits for more runs: under a load, until it is twice as large as the base level, which a merge would rewrite.
+/// Each byte of the base level is then rewritten half as often as if level 0 were merged at equal size; the cost is that readers check
+/// more runs.
 fn waits(version: &Version, env: &PickEnv<'_>) -> bool {
     let settings = env.settings;
-    // A merge has to begin long before writers are paced for want of it.
+    // A merge has to begin well before level 0 has so many runs that writers are delayed.
     let most = settings.level0_file_num_compaction_trigger.midpoint(settings.level0_slowdown_writes_trigger);
     let level0 = version.level_bytes(0);
     let base = version.level_bytes(Targets::of(version, settings).base);
-    // What a load adds may move on at once: then the runs that stay wait for nothing.
+    // If the runs of a load move on at once, the runs that stay would wait in vain, so level 0 itself has to grow.
     let grows = version.levels[0].first().is_some_and(|run| run.tables.iter().any(|t| t.newest_time.abs_diff(env.now) <= YOUNG_SECONDS));
     env.loading && version.levels[0].len() < most && level0 / 2 < base.min(settings.max_bytes_for_level_base) && grows
 }
@@ -145,8 +146,8 @@ fn pick_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
         .or_else(|| intra_level0(version, env))
 }
 
-/// Runs of level 0 that overlap neither another one nor the base level: a sequential load writes nothing. (A run that overlaps newer ones
-/// could move too, but readers would go on looking into all of them.)
+/// Moves runs of level 0 that overlap neither another run nor the base level, so that a load in key order rewrites nothing. (A run that
+/// overlaps only newer ones could move, too, but readers would still have to check all of them.)
 fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let base = Targets::of(version, env.settings).base;
     if base == 0 || version.levels[base].len() > 1 || !may_move(env.settings, 0, base) {
@@ -168,14 +169,15 @@ fn move_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     (!chosen.is_empty()).then(|| Choice::Move(plan(version, env, Reason::RunCount, chosen, output)))
 }
 
-/// Several runs that can move do so before there are as many as the trigger: what a load in key order leaves lies one level deeper, where
-/// readers look into one run instead of several. (One alone stays: where newer runs will overlap it, it would be rewritten once more.)
+/// Moves several runs of level 0 before the trigger is reached, so that after a load in key order readers check one run on the base level
+/// instead of several. (A single run stays: if newer runs will overlap it, it would be rewritten once more.)
 fn move_early(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     move_level0(version, env).filter(|choice| matches!(choice, Choice::Move(plan) if plan.inputs.len() > 1))
 }
 
-/// The newest idle runs of level 0 become one while the older ones are on their way down: readers look into fewer runs and writers need not
-/// wait. Runs join as long as that lowers the bytes written per run saved, so that a large result is not rewritten for each small newcomer.
+/// Merges the newest idle runs of level 0 into one run while older ones are being compacted, so that readers check fewer runs and writers
+/// need not wait. A run joins as long as that lowers the bytes written per run saved, so that a large run is not rewritten for each small
+/// one.
 fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     let runs = &version.levels[0];
     if runs.len() < env.settings.level0_file_num_compaction_trigger + 2 {
@@ -198,8 +200,8 @@ fn intra_level0(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     is_worth.then(|| Choice::Merge(plan(version, env, Reason::RunCount, inputs, (0, runs[0].number))))
 }
 
-/// The table of a level whose overlap below is smallest for its size. If it can move, others move with it: it costs nothing, and what has
-/// moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
+/// Pushes down the table of a level with the smallest overlap below for its size. If it can move, neighbours move with it: moves cost
+/// nothing, and a table that moved away is not rewritten by the next merge from above (RocksDB 7.8, `TryExtendNonL0TrivialMove`).
 fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choice> {
     let [run] = version.levels[level].as_slice() else { return None };
     if env.unit > 0 {
@@ -217,9 +219,9 @@ fn pick_level(version: &Version, env: &PickEnv<'_>, level: usize) -> Option<Choi
     order.into_iter().find_map(|(_, _, i)| push_from(version, env, (level, run), i, Reason::LevelSize))
 }
 
-/// The next tables of a level by key, behind those that went down last (the newest table below tells), on a medium that frees space in
-/// units of several tables. Merges write tables in key order. Taking a level's tables away in that order, too, makes units obsolete one
-/// after the other: only as many are partly obsolete as there are places at which a level is being written and taken away.
+/// Pushes down the next tables of a level in key order, on a medium that frees space in units of several tables. The newest table below
+/// tells where the last push ended. Merges write tables in key order; pushing them down in that order, too, makes units obsolete one after
+/// the other, so that few units are partly obsolete.
 fn pick_next(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) -> Option<Choice> {
     let newest = version.levels.get(level + 1)?.first().and_then(|run| run.tables.iter().max_by_key(|t| t.number));
     let passed = newest.map_or(0, |newest| run.tables.partition_point(|t| t.range.largest <= newest.range.largest));
@@ -230,7 +232,8 @@ fn pick_next(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run)) 
     })
 }
 
-/// The first tables that are idle, fill at most [`UNITS`] units and can be merged at once; the first, if it is idle, in any case.
+/// The longest prefix of `tables` that is idle, fills at most [`UNITS`] units and can be merged at once; at least the first table, if it is
+/// idle.
 fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'t [Arc<TableInfo>]) -> &'t [Arc<TableInfo>] {
     let fits = |tables: &[Arc<TableInfo>]| {
         let own = bytes_of(tables);
@@ -241,7 +244,7 @@ fn neighbours<'t>(version: &Version, env: &PickEnv<'_>, level: usize, tables: &'
     &tables[..ends.last().unwrap_or(0)]
 }
 
-/// An expired table that hides older data goes down until it meets that.
+/// Pushes an expired table down until it is merged with the older data that it hides.
 fn push_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     version.tables().filter(|(_, _, t)| aging::expired(env, t)).find_map(|(level, run, table)| match level {
         0 => push_level0(version, env, &|t| t.number == table.number, Reason::TimeToLive),
@@ -249,16 +252,16 @@ fn push_expired(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     })
 }
 
-/// With limited space, tables below level 0 go down until they have met all that they may delete or replace: deletions first, and of both
-/// kinds the deepest first.
+/// With limited space, pushes tables below level 0 down until they have been merged with all data that they may delete or replace. Tables
+/// with deletions come first, and among equals the deepest.
 fn push_outdating(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     if env.room == u64::MAX {
         return None;
     }
-    // Where age places data, young data stays above the last level although it replaces something.
+    // With placement by age, young values stay above the last level even if they replace older ones there.
     let goes_down = |t: &TableInfo| t.deletes() || !env.settings.places_by_age();
     let may_go = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| *level > 0 && goes_down(t) && !env.is_taken(t);
-    // Young data would come back from the last level, and its deletions with it as long as a snapshot needs them.
+    // A table without ripe bytes stays above the last level: a merge would write its young data back to where it was.
     let young = env.young();
     let stays = |(level, _, t): &(usize, u64, &Arc<TableInfo>)| {
         level + 2 == version.levels.len() && young.is_some_and(|young| young::ripe(&young, t, 1) == 0)
@@ -273,7 +276,7 @@ fn push_outdating(version: &Version, env: &PickEnv<'_>) -> Option<Choice> {
     found.into_iter().filter_map(push).find(|choice| env.fits(choice))
 }
 
-/// Returns whether something on a deeper level lies among the table's keys.
+/// Returns whether a deeper level has tables that overlap the table.
 fn is_hidden_by(version: &Version, level: usize, table: &TableInfo) -> bool {
     version.levels[level + 1..].iter().flatten().any(|run| !run.overlapping(&table.range).is_empty())
 }

@@ -1,15 +1,15 @@
-//! Merges for a medium that has no space for the usual ones.
+//! Smaller merges for a medium that has no space for the usual ones.
 //!
-//! A merge writes all of its output before any of its input is deleted: it needs as much space as it reads, at worst. Runs that overlap
-//! each other and everything below are the first to need more than there is. Where only [`PickEnv::room`] bytes may be written, the work is
-//! done in steps that fit, the first possible one of these:
+//! A merge writes all of its output before any input is deleted, so at worst it needs as much space as it reads. Where only
+//! [`PickEnv::room`] bytes may be written, the work is done in steps that fit, the first possible one of these:
 //!
-//! 1. The newest neighbouring runs that fit together become one. Deletions among them drop the data that they hide there.
-//! 2. The newest run goes into the next older one, a few neighbouring tables at a time: so deletions soon meet what they delete.
-//! 3. A table that overlaps too much by itself, because its keys lie far apart or a range is deleted in it, is cut in its place, at edges
-//!    of tables below: its parts overlap less.
+//! 1. Merge the newest neighbouring runs that fit together into one run. Deletions in them drop the data that they hide there.
+//! 2. Merge a few neighbouring tables of the newest run into the next older run, so that deletions soon meet what they delete.
+//! 3. If even one table overlaps too much, for example because it has a range tombstone over many keys, cut the table in its place, at
+//!    edges of the tables below, so that each part overlaps less.
 //!
-//! Levels below level 0 know only the last two. Each step leaves fewer runs, fewer tables above or narrower ones, so that there is an end.
+//! Levels below level 0 have one run, so only steps 2 and 3 apply. Each step leaves fewer runs, fewer tables above or narrower ones, so the
+//! steps come to an end.
 
 use super::step::finish;
 use super::{Choice, Input, PickEnv, Plan, bytes_of, collides, plan, run_number, span};
@@ -17,7 +17,7 @@ use crate::manifest::{KeyRange, TableInfo, Version};
 use sinter_storage::store::Reason;
 use std::sync::Arc;
 
-/// The next step for a level whose runs are to become one, or part of what is on level `base`.
+/// The next step for a level whose runs are to be merged into one run, or into level `base`.
 pub fn level(version: &Version, env: &PickEnv<'_>, level: usize, base: Option<usize>, reason: Reason) -> Option<Choice> {
     let runs = &version.levels[level];
     let older = |i: usize| {
@@ -28,7 +28,7 @@ pub fn level(version: &Version, env: &PickEnv<'_>, level: usize, base: Option<us
     join(version, env, level, reason).or_else(|| (0..runs.len()).find_map(goes))
 }
 
-/// The newest neighbouring runs of a level that fit together, as one.
+/// Step 1: merges the newest neighbouring runs of a level that fit together.
 fn join(version: &Version, env: &PickEnv<'_>, level: usize, reason: Reason) -> Option<Choice> {
     let runs = &version.levels[level];
     let fitting = |start: usize| {
@@ -45,8 +45,8 @@ fn join(version: &Version, env: &PickEnv<'_>, level: usize, reason: Reason) -> O
     (!collides(env, &inputs, level)).then(|| Choice::Merge(plan(version, env, reason, inputs, output)))
 }
 
-/// The first tables of `input`, neighbours of one run, that go to run `to` (a level and a number), the next older one, within the free
-/// space; if not even one of them fits, the first that can be cut.
+/// Steps 2 and 3: merges the first neighbouring tables of `input`, all of one run, that fit, into the next older run `to` (level and run
+/// number). If no single table fits, cuts the first that can be cut.
 pub fn part(version: &Version, env: &PickEnv<'_>, input: &Input, to: (usize, u64), reason: Reason) -> Option<Choice> {
     let older = version.levels.get(to.0)?.iter().find(|run| run.number == to.1);
     let below = |range: &KeyRange| older.map_or(&[][..], |run| run.overlapping(range));
@@ -63,7 +63,7 @@ pub fn part(version: &Version, env: &PickEnv<'_>, input: &Input, to: (usize, u64
     (0..tables.len()).find_map(goes).or_else(|| tables.iter().find_map(is_cut))
 }
 
-/// A table cut in its place, so that none of its parts overlaps more of the tables below than half of the free space.
+/// Step 3: rewrites a table in its place, cut so that each part overlaps at most about half of the free space in the tables below.
 fn cut(version: &Version, env: &PickEnv<'_>, table: &Input, below: &[Arc<TableInfo>], reason: Reason) -> Option<Choice> {
     let smallest = &span(&table.tables)?.smallest;
     let (mut cuts, mut overlap) = (Vec::new(), 0u64);

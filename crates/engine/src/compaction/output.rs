@@ -5,8 +5,8 @@
 //! whose ends meet are merged without rewriting neighbours that share only an edge (RocksDB 7.8, `level_compaction_dynamic_file_size`,
 //! 12 % fewer bytes written).
 //!
-//! Range tombstones are cut at the same keys. Each table gets the part from where the last table ended to the first key of the next:
-//! together the tables cover exactly what the tombstones did, gaps without entries included.
+//! Range tombstones are cut at the boundaries between tables. Each table gets the part from the end of the table before it to the first key
+//! of the table behind it, so that the tables together cover exactly the ranges of the tombstones, even where there are no entries.
 
 use super::collapse::Sink;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub trait TableSink {
     /// The description of a finished table.
     type Done;
-    /// Adds an entry; see [`Sink::add`]. It is as old as `own_time`, or as its number.
+    /// Adds an entry; see [`Sink::add`]. `own_time`: the entry's own time, if its age is not that of its number.
     fn add(&mut self, key: &[u8], trailer: u64, value: &[u8], original_seq: Seq, own_time: Option<u64>) -> Result<()>;
     /// Size so far, bytes.
     fn bytes(&self) -> u64;
@@ -45,7 +45,7 @@ pub struct Limits<'a> {
     pub overlap_bytes: u64,
     /// Tables of the level below the output, in key order.
     pub grandparents: &'a [Arc<TableInfo>],
-    /// Keys that each begin a new table, ascending.
+    /// Keys at which new tables begin in any case, ascending.
     pub starts: &'a [Vec<u8>],
 }
 
@@ -56,11 +56,11 @@ pub struct Output<'a, F: TableFactory> {
     /// Tombstones to be written, within the key range of this output.
     tombstones: RangeTombstones,
     open: Option<F::Table>,
-    /// Key at which the last table ended; `None`: there is none yet.
+    /// First key behind the last finished table; `None`: no table is finished.
     boundary: Option<Vec<u8>>,
-    /// Grandparents that end before the current key are dropped from the front.
+    /// Grandparents that do not end before the current key.
     ahead: &'a [Arc<TableInfo>],
-    /// The first of `ahead` counts in `overlap`.
+    /// The first of `ahead` is counted in `overlap`.
     counted: bool,
     /// Bytes of grandparents that the open table overlaps.
     overlap: u64,
@@ -70,7 +70,7 @@ pub struct Output<'a, F: TableFactory> {
 }
 
 impl<'a, F: TableFactory> Output<'a, F> {
-    /// `tombstones` are those to be written, clipped to the key range of this output.
+    /// `tombstones`: the range tombstones to be written, clipped to the key range of this output.
     pub fn new(factory: F, limits: Limits<'a>, tombstones: RangeTombstones) -> Self {
         Output {
             factory,
@@ -87,7 +87,7 @@ impl<'a, F: TableFactory> Output<'a, F> {
         }
     }
 
-    /// Passes the grandparents that end before `key`; true if the open table should end here.
+    /// Moves past the grandparents that end before `key`. Returns whether the open table should end before `key`.
     fn should_cut(&mut self, key: &[u8]) -> bool {
         let (mut passed, mut begins) = (false, false);
         while let Some((start, rest)) = self.limits.starts.split_first()
@@ -98,7 +98,7 @@ impl<'a, F: TableFactory> Output<'a, F> {
         while let Some((first, rest)) = self.ahead.split_first()
             && first.range.ends_before(key)
         {
-            // Also those between two keys of the table: its range spans them.
+            // A grandparent between two keys of the open table counts, too, because the table's range spans it.
             if !self.counted {
                 self.overlap += first.bytes;
             }
@@ -136,7 +136,7 @@ impl<'a, F: TableFactory> Output<'a, F> {
         Ok(())
     }
 
-    /// Ends the last table. It exists also if only tombstones are left to write.
+    /// Ends the last table; starts one if only tombstones are left to write.
     pub fn finish(mut self) -> Result<Vec<<F::Table as TableSink>::Done>> {
         let rest = self.tombstones.clip(self.boundary.as_deref(), None);
         let table = match (self.open.take(), rest.fragments().first()) {
@@ -158,7 +158,7 @@ impl<'a, F: TableFactory> Output<'a, F> {
 }
 
 impl<F: TableFactory> Output<'_, F> {
-    /// [`Sink::add`] of an entry that is as old as `own_time`, or as its number.
+    /// [`Sink::add`] of an entry whose age is `own_time`, or else that of its number.
     #[inline]
     pub fn put(
         &mut self,
@@ -169,7 +169,7 @@ impl<F: TableFactory> Output<'_, F> {
         first_of_key: bool,
     ) -> Result<()> {
         let started = self.open.is_some() || self.boundary.is_some();
-        // The pair to the check of the reader: an order that this side never wrote must not be found on that one.
+        // Readers take entries out of order for damage, so an error here keeps a bug from writing a table that looks damaged.
         if started && compare(&self.last_key, self.last_trailer, key, trailer) != Ordering::Less {
             return Err(Error::corrupt("compaction output", 0, format!("entries out of order at key '{}'", key.escape_ascii())));
         }

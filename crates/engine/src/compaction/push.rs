@@ -1,4 +1,5 @@
-//! Pushes chosen tables of a leveled tree down, with what has to go with them; in smaller steps if space is limited (`limited_space`).
+//! Pushes chosen tables of a leveled tree one level down, together with the tables that they overlap; in smaller steps if space is limited
+//! (`limited_space`).
 
 use super::step::{below, finish, tables_at};
 use super::targets::Targets;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 /// Most tables of a level that move down together (RocksDB: `kMaxMultiTrivialMove`).
 const MOST_MOVED: usize = 4;
 
-/// Level 0 into the base level: the wanted tables and, as none may be left behind older than what goes down, all that overlap them.
+/// Pushes the wanted tables of level 0 into the base level, with all tables of level 0 that overlap them: no older entry may stay above a
+/// newer one.
 pub fn push_level0(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
     let base = Targets::of(version, env.settings).base;
     let mut inputs = closure(&version.levels[0], wanted);
@@ -38,8 +40,8 @@ pub fn push_level0_to_last(version: &Version, env: &PickEnv<'_>, reason: Reason)
     finish(version, env, inputs, reason, (last, run_number(version, last)))
 }
 
-/// Picks, where a damaged table keeps the wanted tables of level 0 from going down together, the first of them that can go without it,
-/// oldest run first, with all that overlap it.
+/// Pushes a single wanted table of level 0, with those that overlap it, if a damaged table keeps the wanted tables from going down
+/// together: the first that does not overlap the damaged table, oldest run first.
 pub fn push_around_damage(version: &Version, env: &PickEnv<'_>, wanted: &dyn Fn(&TableInfo) -> bool, reason: Reason) -> Option<Choice> {
     if env.damaged.is_empty() {
         return None;
@@ -62,7 +64,8 @@ fn closure(runs: &[Run], wanted: &dyn Fn(&TableInfo) -> bool) -> Vec<Input> {
     }
 }
 
-/// The `i`-th table of a level one level down. If it can move, so do those behind it that can.
+/// Pushes the `i`-th table of a level one level down. If it can move without being rewritten, the following tables that can do so move
+/// with it, up to `MOST_MOVED`.
 pub fn push_from(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Run), i: usize, reason: Reason) -> Option<Choice> {
     let push = |end| push_tables(version, env, Input { level, run: run.number, tables: run.tables[i..end].to_vec() }, reason);
     let mut choice = push(i + 1)?;
@@ -76,8 +79,8 @@ pub fn push_from(version: &Version, env: &PickEnv<'_>, (level, run): (usize, &Ru
     Some(choice)
 }
 
-/// Neighbouring tables of a level >= 1 one level down, with all they overlap there, and with those of their own level that then come at no
-/// further cost below, up to `max_compaction_bytes`.
+/// Pushes neighbouring tables of a level >= 1 one level down: merges them with the tables that they overlap there. Further tables of their
+/// own level join if they add no overlap below, up to `max_compaction_bytes`.
 pub fn push_tables(version: &Version, env: &PickEnv<'_>, mut input: Input, reason: Reason) -> Option<Choice> {
     let (level, next) = (input.level, input.level + 1);
     if version.levels.get(next)?.len() > 1 || version.levels[level].len() > 1 {

@@ -1,11 +1,12 @@
 //! Two outputs behind one sink: young entries of a merge into the last level go to tables one level higher.
 //!
-//! Of one key, newer versions stand above older ones wherever they go: what is young has larger sequence numbers than what is not, range
-//! tombstones are divided at the same number, and where the upper level is not free all goes to the last.
+//! Newer versions of a key always end up above older ones, because entries and range tombstones are divided at the same sequence number,
+//! and where the upper level is not free everything goes to the last.
 //!
-//! Two sorts of versions may be as old as their number does not say: those whose number was zeroed, and values with a time of their own.
-//! They go where their age belongs only if that passes nothing: once a version of a key has gone down, all older ones do; what rises
-//! against its number must leave no newer range tombstone below, and what sinks against it none that is older above.
+//! The age of two sorts of versions differs from what their number says: versions whose number was zeroed, and values with a time of their
+//! own. Such a version goes to the level of its age only if no order is violated. Once a version of a key went to the lower level, all
+//! older ones follow. A version that is promoted against its number must not have a newer range tombstone on the lower level, and one that
+//! is demoted against its number must not have an older range tombstone on the upper level.
 
 use super::collapse::Sink;
 use super::output::{Limits, Output, TableFactory, TableSink};
@@ -17,20 +18,20 @@ use crate::tiering::age::Cut;
 
 /// Destination of the entries that go one level higher.
 pub struct Upper<'a, F> {
-    /// Entries as old as this do not go there.
+    /// Entries as old as this, or older, go to the lower output.
     pub old: Cut,
-    /// Entries whose number was zeroed are as old as `old`, whatever it was: the engine's own choice of the cut keeps every number that it
-    /// tells apart, and `untimed_data = old` asks for it.
+    /// Entries with a zeroed number count as old. Set if the engine chooses the cut, because then every younger number is kept, and if the
+    /// family has `untimed_data = old`.
     pub zeroed_is_old: bool,
-    /// Key ranges in which it may write, in key order.
+    /// Key ranges in which the upper output may write, in key order.
     pub spans: &'a [Span],
-    /// Makes its tables.
+    /// Makes the tables of the upper output.
     pub factory: F,
-    /// Limits at which its tables end.
+    /// Limits at which these tables end.
     pub limits: Limits<'a>,
 }
 
-/// Entries by where they went, of a merge that has an upper output.
+/// Entries of a merge with an upper output, counted by destination.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placed {
     /// Entries that went to the level above the last.
@@ -42,7 +43,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Adds what another part of the merge placed.
+    /// Adds the counts of another part of the merge.
     pub fn add(&mut self, other: Placed) {
         self.hot += other.hot;
         self.cold += other.cold;
@@ -66,33 +67,33 @@ pub struct Router<'a, F: TableFactory> {
     upper: Option<Rising<'a, F>>,
 }
 
-/// The upper output: one after the other, an [`Output`] for each span.
+/// The upper output: a sequence of [`Output`]s, one for each span.
 struct Rising<'a, F: TableFactory> {
     to: Upper<'a, F>,
-    /// Tombstones that go up, within the spans.
+    /// Range tombstones of the upper output, within the spans.
     tombstones: RangeTombstones,
-    /// Tombstones that go down.
+    /// Range tombstones of the lower output.
     below: RangeTombstones,
     open: Option<Output<'a, F>>,
     done: Vec<<F::Table as TableSink>::Done>,
     placed: Placed,
-    /// The versions of this key so far.
+    /// Destinations of the current key's versions so far.
     key: OneKey,
 }
 
-/// Fate of the versions of the current key.
+/// Destinations of the versions of one key.
 #[derive(Default)]
 struct OneKey {
-    /// A version went up.
+    /// A version went to the upper output.
     rose: bool,
-    /// A version went down.
+    /// A version went to the lower output.
     fell: bool,
-    /// The key lies in a span, so it may go up; `None`: not looked up yet.
+    /// The key lies in a span, so its versions may go to the upper output; `None`: not looked up yet.
     free: Option<bool>,
 }
 
 impl<'a, F: TableFactory + Clone> Router<'a, F> {
-    /// `tombstones` are all that are to be written, clipped to the key range of this output.
+    /// `tombstones`: all range tombstones to be written, clipped to the key range of this output.
     pub fn new(factory: F, limits: Limits<'a>, tombstones: RangeTombstones, upper: Option<Upper<'a, F>>) -> Self {
         let Some(to) = upper else { return Router { lower: Output::new(factory, limits, tombstones), upper: None } };
         let (above, below) = divide(&tombstones, to.old.seq, to.spans);
@@ -112,7 +113,7 @@ impl<'a, F: TableFactory + Clone> Router<'a, F> {
 }
 
 impl<'a, F: TableFactory + Clone> Rising<'a, F> {
-    /// Returns whether the version goes up. `by_number`: its number alone would say so.
+    /// Returns whether the version goes to the upper output. `young`: by its age it should; `by_number`: by its number it should.
     fn rises(&mut self, key: &[u8], trailer: u64, young: bool, by_number: bool) -> Result<bool> {
         if self.key.fell || !self.is_free(key)? {
             return Ok(false);
@@ -140,7 +141,7 @@ impl<'a, F: TableFactory + Clone> Rising<'a, F> {
         Ok(free)
     }
 
-    /// The output of the first span.
+    /// The output of the current span, which is the first of those left.
     fn open(&mut self) -> &mut Output<'a, F> {
         let Rising { to, tombstones, open, .. } = self;
         open.get_or_insert_with(|| {
@@ -149,7 +150,7 @@ impl<'a, F: TableFactory + Clone> Rising<'a, F> {
         })
     }
 
-    /// Goes on to the next span. The one that ends may have range tombstones and no entries.
+    /// Ends the current span, which may have range tombstones and no entries, and goes on to the next one.
     fn end_span(&mut self) -> Result<()> {
         if self.open.is_some() || !self.tombstones.is_empty() {
             self.open();
@@ -183,8 +184,8 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
         if (young || by_number) && upper.rises(key, trailer, young, by_number)? {
             upper.placed.hot += 1;
             let first = !std::mem::replace(&mut upper.key.rose, true);
-            // An entry that waits for an older tombstone goes by its number: its table must not be merged for it before the tombstone is
-            // old.
+            // An old entry that stays above because of an older range tombstone takes its age from its number here. Otherwise it would make
+            // the table ripe, and the table would be merged before the tombstone is old.
             return upper.open().put(key, trailer, value, (original_seq, own_time.filter(|_| young)), first);
         }
         if young {
@@ -197,7 +198,7 @@ impl<F: TableFactory + Clone> Sink for Router<'_, F> {
     }
 }
 
-/// The range tombstones that go up, and those that go down.
+/// Divides range tombstones into those of the upper output and those of the lower output.
 fn divide(tombstones: &RangeTombstones, after: Seq, spans: &[Span]) -> (RangeTombstones, RangeTombstones) {
     let newer = tombstones.retain(|seqs| seqs.iter().copied().filter(|seq| *seq > after).collect());
     if newer.is_empty() {
@@ -205,7 +206,7 @@ fn divide(tombstones: &RangeTombstones, after: Seq, spans: &[Span]) -> (RangeTom
     }
     let above: Vec<_> = spans.iter().map(|span| newer.clip(span.from.as_deref(), span.to.as_deref())).collect();
     let mut below = vec![tombstones.retain(|seqs| seqs.iter().copied().filter(|seq| *seq <= after).collect())];
-    // Tombstones between the spans go down with the rest.
+    // Newer tombstones between the spans go to the lower output, too.
     let mut end = Some(None);
     for span in spans {
         if let (Some(end), Some(from)) = (end, span.from.as_deref()) {

@@ -1,18 +1,18 @@
-//! How much of the time flushes and compactions work where a control group has a CPU quota.
+//! Limits the share of time in which flushes and compactions work if a control group has a CPU quota.
 //!
-//! Processors that are busy are shared out by the kernel, thread by thread. A quota is not: a group that has used it up stands still for
-//! the rest of the period (100 ms), and a read that comes then waits as long, whoever used it up. So background work leaves some of it
-//! over. What others need is not known; what all of the group together use is, and whether it was stopped. From that follows the share of
-//! their time in which jobs work, by additive increase and multiplicative decrease, which finds a fair share without knowing what the
-//! others want (Chiu and Jain, Computer Networks 17, 1989). Between increase and decrease lies a band in which nothing changes, so that the
-//! limit is not probed once a second. CockroachDB governs its background work in the same way by how long threads wait for a processor
-//! (pkg/util/admission, elastic CPU).
+//! The kernel shares a busy processor between threads, but it does not share a quota: once the quota is used up, all threads of the group
+//! stop for the rest of the period (100 ms), reads included, whichever thread used it up. So background jobs leave part of the quota
+//! unused. How much the other threads need is not known; the use of the whole group is, and whether the group was stopped. From these two
+//! the share of time in which jobs work is adjusted by additive increase and multiplicative decrease, which finds a fair share without
+//! knowing the demand of others (Chiu and Jain, Computer Networks 17, 1989). Between `ROOMY` and `FULL` the share stays as it is, so
+//! that jobs do not run into the limit once a second. CockroachDB adjusts its background work in a similar way by the time that threads
+//! wait for a processor (pkg/util/admission, elastic CPU).
 //!
-//! The share never falls below the *urgency*. That of a compaction ([`crate::pacing::urgency`]) is how far the tree is behind, that of a
-//! flush how much of the next memtable is full already. Where writers are held back, or somebody waits for background work, nothing
-//! pauses. So debt has a bound, as without pauses.
+//! The share never falls below the *urgency* of a job. The urgency of a compaction ([`crate::pacing::urgency`]) says how far the tree is
+//! behind; the urgency of a flush is the filled part of the next memtable. While writers are held back or somebody waits for background
+//! work, jobs do not pause. So debt has the same bound as without pauses.
 //!
-//! Pauses are short, after short pieces of work: within each period of the quota jobs have used about their share.
+//! Jobs pause often and briefly, so that they use about their share of each period of the quota.
 
 use crate::clock::Clock;
 use crate::cpu::CpuRoom;
@@ -23,21 +23,21 @@ use std::time::Duration;
 
 /// Nanoseconds after which the share is reconsidered: once per period of a quota, unless the administrator chose another.
 const PERIOD_NS: u64 = 100_000_000;
-/// Quotas whose use was last looked at longer ago say nothing about now.
+/// A reading of the quotas older than this, nanoseconds, is not compared with the present one.
 const STALE_NS: u64 = 10 * PERIOD_NS;
-/// Jobs take less of a quota from this use on: bursts of others within a period need some, too.
+/// Above this use of a quota the share is halved: bursts of other threads within a period need the rest.
 const FULL: f64 = 0.95;
-/// Below this use, jobs take more.
+/// Below this use of a quota the share grows.
 const ROOMY: f64 = 0.85;
-/// Growth of the share in a period in which the quota is not near its end: from nothing to all in under two seconds.
+/// Growth of the share per period: from its minimum to 1 in under two seconds.
 const STEP: f64 = 1.0 / 16.0;
 /// The smallest share where nothing is urgent.
 const LEAST: f64 = 1.0 / 16.0;
-/// Work between two looks at the clock, nanoseconds, about: a fiftieth of a period.
+/// Approximate work between two checks of the clock, nanoseconds: a fiftieth of a period.
 const SLICE_NS: u64 = 2_000_000;
-/// Entries between two looks, at most.
+/// Most entries between two checks.
 const MOST_ENTRIES: u64 = 1024;
-/// Shortest pause, nanoseconds: a shorter one costs more than it leaves over.
+/// Shortest pause, nanoseconds: a shorter one costs more CPU time than it saves.
 const NAP_MIN_NS: u64 = 500_000;
 /// Longest single sleep, so that a cancelled job ends soon.
 const NAP_MAX_NS: u64 = 10_000_000;
@@ -47,7 +47,7 @@ const NAP_MAX_NS: u64 = 10_000_000;
 pub struct Throttle {
     /// Bits of an `f64`.
     share: AtomicU64,
-    /// Quotas when they were last looked at.
+    /// The last reading of the quotas, and its time, monotonic nanoseconds.
     last: Mutex<(u64, Vec<CpuQuota>)>,
     pauses: AtomicU64,
     paused_ns: AtomicU64,
@@ -60,17 +60,17 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// The part of their time in which jobs work as far as nothing is urgent, up to 1.
+    /// The share of time in which jobs without urgency work, up to 1.
     pub fn share(&self) -> f64 {
         f64::from_bits(self.share.load(Ordering::Relaxed))
     }
 
-    /// Number of pauses, and their nanoseconds in all (pauses that run side by side added up).
+    /// Number of pauses, and their total length in nanoseconds, summed over threads.
     pub fn pauses(&self) -> (u64, u64) {
         (self.pauses.load(Ordering::Relaxed), self.paused_ns.load(Ordering::Relaxed))
     }
 
-    /// Reconsiders the share, if a period has passed. A thread that comes while another one does so goes on.
+    /// Adjusts the share if a period has passed. Returns at once if another thread is adjusting it.
     fn adjust(&self, now_ns: u64, room: &CpuRoom) {
         let Some(limits) = room.limits() else { return };
         let Some(mut last) = self.last.try_lock() else { return };
@@ -93,7 +93,7 @@ impl Throttle {
     }
 }
 
-/// The share after a period: `used` is the part of its quota that the group used, `is_throttled` says that it was stopped.
+/// The share after a period in which the group used the part `used` of its quota; `is_throttled`: the kernel stopped the group.
 fn next_share(share: f64, used: f64, is_throttled: bool) -> f64 {
     let next = if is_throttled || used > FULL {
         share / 2.0
@@ -105,7 +105,7 @@ fn next_share(share: f64, used: f64, is_throttled: bool) -> f64 {
     next.clamp(LEAST, 1.0)
 }
 
-/// Returns the urgency of a job, up to 1: it may not pause.
+/// Returns the urgency of a job, from 0 to 1. A job of urgency 1 does not pause.
 pub type Urgency<'a> = &'a (dyn Fn() -> f64 + Sync);
 
 /// Pacing of the flushes and compactions of one family.
@@ -115,13 +115,13 @@ pub struct Pacing<'a> {
     pub throttle: &'a Throttle,
     /// Source of the quotas.
     pub room: &'a CpuRoom,
-    /// Urgency of the work, up to 1: the smallest share.
+    /// Urgency of the work: a lower bound of its share.
     pub urgency: Urgency<'a>,
-    /// Called now and then, a few times a second.
+    /// Called about ten times a second, for tasks of the database that are due.
     pub tick: &'a (dyn Fn() + Sync),
 }
 
-/// Breaks of a merge loop: it looks whether it is to give up, and pauses. One per thread.
+/// Lets a merge loop pause, and tells it when to stop. One per thread.
 pub struct Rests<'a> {
     /// The job was cancelled.
     pub cancel: &'a AtomicBool,
@@ -134,16 +134,16 @@ struct Paced<'a> {
     pacing: Pacing<'a>,
     clock: &'a dyn Clock,
     budget: Budget,
-    /// Entries between two looks.
+    /// Entries until the next check.
     entries: u64,
     resumed_ns: u64,
-    /// Time when urgency and share are looked at next.
+    /// Time of the next check of urgency and share, monotonic nanoseconds.
     next_ns: u64,
     share: f64,
 }
 
 impl<'a> Rests<'a> {
-    /// Breaks of a thread. Without `pacing` there are no pauses, and the clock is not looked at.
+    /// Makes the `Rests` of one thread. Without `pacing` there are no pauses, and the clock is not read.
     pub fn new(cancel: &'a AtomicBool, failed: &'a AtomicBool, pacing: Option<(Pacing<'a>, &'a dyn Clock)>) -> Self {
         let paced = pacing.map(|(pacing, clock)| Paced {
             pacing,
@@ -157,7 +157,7 @@ impl<'a> Rests<'a> {
         Rests { cancel, failed, paced }
     }
 
-    /// Pauses if it is time to. Returns the number of entries after which to look again; `None`: give up.
+    /// Pauses if a pause is due. Returns the number of entries after which to call this again; `None`: stop.
     pub fn look(&mut self) -> Option<u64> {
         let (cancel, failed) = (self.cancel, self.failed);
         let is_over = || cancel.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Paced<'_> {
         while let Some(nap) = self.budget.nap(self.share).filter(|_| !is_over()) {
             std::thread::sleep(Duration::from_nanos(nap));
             let before = std::mem::replace(&mut now, self.clock.monotonic_ns());
-            // A clock that hardly moves must not keep it from working.
+            // At least the requested time counts: a manual clock may not have moved.
             self.budget.slept(now.saturating_sub(before).max(nap));
             self.consider(now);
         }
@@ -209,21 +209,21 @@ impl Paced<'_> {
     }
 }
 
-/// The time that a thread owes for its work: a token bucket that is filled by resting.
+/// The pause that a thread owes for its work.
 #[derive(Debug, Default)]
 struct Budget {
     owed_ns: u64,
 }
 
 impl Budget {
-    /// Adds the pause owed for so much work at this share of the time. The debt stays below a period: work that took long because the group
-    /// was stopped was not all work.
+    /// Adds the pause owed for `ns` of work at this share. At most one period is owed, because work seems long if the group was stopped in
+    /// its midst.
     fn work(&mut self, ns: u64, share: f64) {
         let owed = ns as f64 * (1.0 - share) / share.max(LEAST);
         self.owed_ns = self.owed_ns.saturating_add(owed as u64).min(PERIOD_NS);
     }
 
-    /// Nanoseconds to sleep now; `None`: none. With the whole share nothing is owed any more.
+    /// Nanoseconds to sleep now, if any. A share of 1 clears the debt.
     fn nap(&mut self, share: f64) -> Option<u64> {
         if share >= 1.0 {
             self.owed_ns = 0;

@@ -2,16 +2,17 @@
 //! merged in contiguous groups. In this order: when the runs above the oldest hold too many dead bytes, all are merged; else neighbours
 //! of similar size; else the newest, so that the number of runs stays bounded.
 //!
-//! Where data is placed by age, the last level is for what is old. A merge of everything leaves two runs, the young one on the level above;
-//! it hides nothing on the last level, so it does not count as dead bytes ([`young::unsettled`]). Between such merges, old data sinks
-//! once it is a quarter of what has to be read and written again to get at it: as a run of its own, which takes those of the last level
-//! with it that are not larger. So the last level may have several runs, each larger than all newer ones together: old data need not wait
-//! on the levels above until it is worth rewriting all of the last (RocksDB merges everything, and counts no dead bytes on the last level).
+//! With placement by age, the last level holds old data. A merge of everything writes two runs: old data to the last level, young data to
+//! the level above. The young run hides nothing on the last level, so its bytes do not count as dead ([`young::unsettled`]). Between such
+//! merges, old data is demoted once it is a quarter of the bytes that have to be rewritten for it. It becomes a run of its own on the last
+//! level, merged with those newer runs of that level that are not larger. So the last level may have several runs, each larger than all
+//! newer ones together, and old data need not wait above until a rewrite of the whole last level pays. (RocksDB merges everything, and
+//! counts no dead bytes on the last level.)
 //!
-//! That is worth its bytes where it frees a faster medium ([`PickEnv::two_media`]). On one medium old data is in nobody's way: it sinks
-//! with merges of everything, and what such a merge left on the last two levels counts as the one run that it would be without placement.
-//! So the same merges are made as without it. What one left above also moves down once it is old as a whole, and everything that is old
-//! sinks when nothing was written for a while.
+//! Such demotions pay where they free a faster medium ([`PickEnv::two_media`]). On a single medium, old data is demoted only by merges of
+//! everything. The two runs of such a merge count as the one run that they would be without placement, so that the picker makes the same
+//! merges. There are two exceptions: the upper run moves down, without being rewritten, once all of it is old; and all old data is demoted
+//! when nothing was written for a while.
 
 use super::demote::is_rested;
 use super::young::{self, Young, unsettled};
@@ -24,11 +25,11 @@ use std::ops::Range;
 /// The universal style.
 pub struct Universal;
 
-/// One byte in so many of those merged for it has to be old before data sinks to another medium: so each byte is rewritten at most so often
-/// on its way.
+/// Data is demoted to another medium once at least one byte in this many of those to be merged is old. So a byte is rewritten at most about
+/// this many times on its way to the last level.
 const SINKS_FROM: u64 = 4;
 
-/// Percentage of the remaining bytes that may be outdated while space is limited, whatever the setting says.
+/// Upper bound of `max_size_amplification_percent` while space is limited.
 const SCARCE_AMPLIFICATION_PERCENT: u64 = 10;
 
 #[derive(Clone, Copy)]
@@ -36,13 +37,13 @@ struct Sorted<'a> {
     level: usize,
     run: &'a Run,
     bytes: u64,
-    /// Bytes that may hide as many in older runs.
+    /// Unsettled bytes: they may hide as many dead bytes in older runs.
     unsettled: u64,
     busy: bool,
 }
 
 impl Sorted<'_> {
-    /// A merge of everything left the run on this level: it hides next to nothing.
+    /// Returns whether the run is what a merge of everything wrote to this level: it lies there, and at most half of it is unsettled.
     fn is_left(&self, level: usize) -> bool {
         self.level == level && self.unsettled <= self.bytes / 2
     }
@@ -50,15 +51,15 @@ impl Sorted<'_> {
 
 /// Division of the runs into those above the last two levels and the rest.
 struct Shape {
-    /// Runs above the last level; without placement by age all runs.
+    /// Number of runs above the last level; without placement by age, of all runs.
     above: usize,
-    /// Runs among them that are merged with runs of similar size.
+    /// Number of runs, from the newest on, that are merged with runs of similar size.
     alike: usize,
-    /// The remaining runs are merged with similar ones, too, as if they were one run.
+    /// The remaining runs, taken as one run, may also be merged with runs of similar size.
     joins: bool,
-    /// Runs that count against the trigger. The last two levels count as one run, into which the others are merged.
+    /// Number of runs that count against the trigger. The last two levels count as one run, into which the others are merged.
     runs: usize,
-    /// Runs that count against the trigger and that no job works on.
+    /// Number of runs that count against the trigger and that no job works on.
     idle: usize,
 }
 
@@ -87,7 +88,8 @@ impl Picker for Universal {
         choice.map_or(Choice::Nothing, |choice| give_way(version, env, &runs, choice))
     }
 
-    /// The newest runs beyond the trigger. A merge of everything is not counted: it is no reason to slow writers, the number of runs is.
+    /// Bytes of the newest runs that exceed the trigger. A due merge of everything adds nothing: writers are slowed for the number of runs,
+    /// not for dead data.
     fn debt(&self, version: &Version, settings: &FamilySettings) -> u64 {
         let runs: Vec<(usize, u64)> =
             version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| (level, run.bytes()))).collect();
@@ -99,7 +101,7 @@ impl Picker for Universal {
     }
 }
 
-/// The first of the levels that are what the runs above them are merged into.
+/// The first of the levels into which the runs above are merged: the last two with placement by age, none without.
 fn bottom(levels: usize, settings: &FamilySettings) -> usize {
     if settings.places_by_age() { levels - 2 } else { levels }
 }
@@ -117,7 +119,7 @@ impl Shape {
         Shape { above, alike, joins, runs: newer.len() + usize::from(!older.is_empty()), idle: idle(newer) + idle(older).min(1) }
     }
 
-    /// Runs to be merged with runs of similar size, newest first.
+    /// The runs that are merged with runs of similar size, newest first; the remaining ones, if they join, as a single run at the end.
     fn alike<'a>(&self, runs: &[Sorted<'a>]) -> Vec<Sorted<'a>> {
         let (newer, older) = runs.split_at(self.alike);
         let sum = |of: fn(&Sorted<'_>) -> u64| older.iter().map(of).sum::<u64>();
@@ -130,13 +132,14 @@ impl Shape {
         newer.iter().copied().chain(older).collect()
     }
 
-    /// A group of the runs that `alike` returns, as a range of all runs.
+    /// Converts a group of the runs that `alike` returns to a range of all runs.
     fn whole(&self, group: Range<usize>, runs: usize) -> Range<usize> {
         group.start..if group.end > self.alike { runs } else { group.end }
     }
 }
 
-/// Lists all runs of the tree, newest first. A run is busy, too, if a job of the leveled style is about to add to its level.
+/// Lists all runs of the tree, newest first. A run also counts as busy if a running job, for example of the leveled style, writes to its
+/// level.
 fn sorted_runs<'a>(version: &'a Version, env: &PickEnv<'_>) -> Vec<Sorted<'a>> {
     let runs = version.levels.iter().enumerate().flat_map(|(level, runs)| runs.iter().map(move |run| (level, run)));
     runs.map(|(level, run)| {
@@ -148,7 +151,7 @@ fn sorted_runs<'a>(version: &'a Version, env: &PickEnv<'_>) -> Vec<Sorted<'a>> {
     .collect()
 }
 
-/// The idle runs down to the oldest, if those above it may hide too much for what is left then.
+/// The idle runs down to the oldest, if the bytes that the others may hide reach `percent` of what a merge of them would leave.
 fn space_amplification(runs: &[Sorted<'_>], percent: u64) -> Option<(Range<usize>, Reason)> {
     let oldest = runs.last().filter(|r| !r.busy)?;
     let start = runs.iter().rposition(|r| r.busy).map_or(0, |i| i + 1);
@@ -159,7 +162,7 @@ fn space_amplification(runs: &[Sorted<'_>], percent: u64) -> Option<(Range<usize
     (start + 1 < runs.len() && dead > 0 && dead * 100 >= limit).then_some((start..runs.len(), Reason::SpaceAmplification))
 }
 
-/// A run is at most `size_ratio` percent larger than all newer ones of its group together.
+/// Returns whether a run of `next` bytes is at most `size_ratio` percent larger than the `newer` bytes of its group together.
 fn is_similar(newer: u64, next: u64, settings: &FamilySettings) -> bool {
     u128::from(newer) * (100 + u128::from(settings.size_ratio)) >= u128::from(next) * 100
 }
@@ -171,14 +174,14 @@ fn size_ratio(runs: &[Sorted<'_>], settings: &FamilySettings) -> Option<(Range<u
     Some((group, Reason::SizeRatio))
 }
 
-/// The newest idle runs, as many as exceed the trigger, whatever their sizes.
+/// The newest idle runs, as many as bring the number of runs down to the trigger, whatever their sizes.
 fn run_count(runs: &[Sorted<'_>], idle: usize, settings: &FamilySettings) -> Option<(Range<usize>, Reason)> {
     let width = (idle + 1).checked_sub(settings.level0_file_num_compaction_trigger.max(1)).filter(|width| *width >= 2)?;
     Some((newest_group(runs, 2, width.min(settings.max_merge_width), |_, _| true)?, Reason::RunCount))
 }
 
-/// Picks the runs above the last level (`above` of them), from the newest on with which enough of all of them is old, and those of the last
-/// level that are not larger. Their young data stays above.
+/// Demotes old data: merges the oldest of the `above` runs above the last level, from the newest run on with which enough of them is old,
+/// with those runs of the last level that are not larger. Young data in them stays above.
 fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize) -> Option<Choice> {
     let young: Young = env.young()?;
     let last = version.levels.len() - 1;
@@ -187,7 +190,7 @@ fn sink(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], above: usize)
     sink_from(version, env, (runs, start..above), (may_merge, u64::MAX), Reason::Age)
 }
 
-/// Picks the oldest runs above the last level down to one that has tables on a medium without free space.
+/// Demotes the oldest runs above the last level, up to and including the oldest that has tables on the full medium.
 pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableInfo) -> bool, room: u64) -> Option<Choice> {
     let runs = sorted_runs(version, env);
     let above = runs.iter().position(|r| r.level + 1 == version.levels.len()).unwrap_or(runs.len());
@@ -195,7 +198,7 @@ pub fn demote(version: &Version, env: &PickEnv<'_>, lies_there: &dyn Fn(&TableIn
     sink_from(version, env, (&runs, start..above), (true, room), Reason::Room).filter(|choice| demotes_within(version, choice, room))
 }
 
-/// Runs down to the oldest above the last level, with those of the last level that are not larger, up to `most` bytes in all.
+/// Brings the given runs above the last level down to it, merged with those of its runs that are not larger, up to `most` bytes in all.
 fn sink_from(
     version: &Version,
     env: &PickEnv<'_>,
@@ -222,7 +225,7 @@ fn sink_from(
     if is_free { Some(Choice::Move(plan)) } else { may_merge.then_some(Choice::Merge(plan)) }
 }
 
-/// The newest of the runs that sink to another medium.
+/// Index of the newest of the runs that are demoted to another medium.
 fn ripe(runs: &[Sorted<'_>], young: &Young) -> Option<usize> {
     let idle = runs.iter().rposition(|r| r.busy).map_or(0, |i| i + 1);
     let (mut old, mut bytes, mut newest) = (0u64, 0u64, None);
@@ -236,8 +239,8 @@ fn ripe(runs: &[Sorted<'_>], young: &Young) -> Option<usize> {
     newest
 }
 
-/// The newest run that sinks on one medium, and whether runs may be merged for it: all runs, if all are old and nothing was written lately;
-/// else the run that a merge of everything left above the last level, once it is old as a whole and can move.
+/// Index of the newest of the runs that are demoted on a single medium, and whether runs may be merged for that. All runs, if all are old
+/// and nothing was written lately; otherwise the run that a merge of everything left above the last level, if all of it is old, by a move.
 fn unhurried(runs: &[Sorted<'_>], young: &Young, env: &PickEnv<'_>, last: usize) -> Option<(usize, bool)> {
     let is_old = |r: &Sorted<'_>| !r.busy && r.run.tables.iter().all(|t| young.is_old(t));
     let is_rested = |r: &Sorted<'_>| r.run.tables.iter().all(|t| is_rested(env, t));
@@ -260,7 +263,7 @@ fn newest_group(runs: &[Sorted<'_>], least: usize, most: usize, joins: impl Fn(u
     })
 }
 
-/// An expired table that hides older data: its run and all older ones are merged.
+/// Merges the run of an expired table that hides older data with all older runs.
 fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Option<Choice> {
     let start = runs.iter().position(|r| r.run.tables.iter().any(|t| aging::expired(env, t) && !env.is_taken(t)))?;
     let group = start..runs.len();
@@ -268,13 +271,13 @@ fn push_expired(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Op
     ready.then(|| merge(version, env, runs, group, Reason::TimeToLive))?.map(Choice::Merge)
 }
 
-/// A merge of everything, when too much of it is outdated. Without space for it the oldest runs go into each other part by part, which
-/// frees as much; while space is limited, however few runs there are.
+/// Merges everything when too much of it is outdated. If that does not fit into the free space, merges the oldest runs into each other,
+/// part by part, which frees as much. While space is not limited, only once the number of runs has reached the trigger.
 fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool) -> Option<Choice> {
     if !is_due && env.room == u64::MAX {
         return None;
     }
-    // Removing outdated data is worth more here than the merge costs. On one medium all runs count, by the setting alone.
+    // On a full fast medium, dropping outdated data is worth more than the merge costs. On a single medium the setting alone decides.
     let most = if env.room < u64::MAX && env.two_media { SCARCE_AMPLIFICATION_PERCENT } else { u64::MAX };
     let (group, reason) = space_amplification(runs, most.min(env.settings.max_size_amplification_percent.into()))?;
     let whole = merge(version, env, runs, group, reason).map(Choice::Merge);
@@ -285,8 +288,8 @@ fn shed(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], is_due: bool)
     part.filter(|part| env.fits(part)).or(whole)
 }
 
-/// Replaces a choice that does not fit into the free space: the newest runs that together fit become one; or else part of a run goes into
-/// the next older one, the newest such pair first.
+/// Replaces a choice that does not fit into the free space: merges the newest neighbouring runs that together fit, or else part of a run
+/// into the next older one, trying the newest pair first.
 fn give_way(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], choice: Choice) -> Choice {
     let reason = match &choice {
         Choice::Merge(plan) if !env.fits(&choice) => plan.reason,
@@ -299,12 +302,13 @@ fn give_way(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>], choice: C
     join().or_else(|| push_part(version, env, runs, reason, &|_| true)).unwrap_or(choice)
 }
 
-/// Pushes deletions down while space is limited: else they free nothing before there are as many runs as the trigger.
+/// Pushes tables with deletions down while space is limited; otherwise they would free nothing before the number of runs reaches the
+/// trigger.
 fn push_deletions(version: &Version, env: &PickEnv<'_>, runs: &[Sorted<'_>]) -> Option<Choice> {
     (env.room < u64::MAX).then(|| push_part(version, env, runs, Reason::Tombstones, &TableInfo::deletes))?
 }
 
-/// The newest of the wanted tables that can go to the next older run within the free space.
+/// Merges the newest of the wanted tables into the next older run, as many as fit into the free space.
 fn push_part(
     version: &Version,
     env: &PickEnv<'_>,
@@ -316,7 +320,7 @@ fn push_part(
     let mut pairs = runs.windows(2).filter(|pair| pair.iter().all(|r| !r.busy));
     pairs.find_map(|pair| {
         let (newer, older) = (&pair[0], &pair[1]);
-        // Young data would go back to where it came from.
+        // A table without ripe bytes stays: a merge would write its young data back to the level above.
         let young = env.young().filter(|_| newer.level + 1 == last && older.level == last);
         let mut input = Input::whole(newer.level, newer.run);
         input.tables.retain(|t| wanted(t) && young.is_none_or(|young| young::ripe(&young, t, 1) > 0));

@@ -1,13 +1,14 @@
 //! Placement by age: which data is too young for the last level, and where a merge into the last level may write it one level higher.
 //!
-//! One sequence number cuts each merge: what is newer goes to the level above the last, the rest to the last, versions of one key and
-//! range tombstones alike. So on either level everything is as old as its place says, whatever the merge had to keep for snapshots. An
-//! entry may rise (or stay) only where that level is empty once the inputs are gone, and where it passes no table that is not an input;
-//! everywhere else it goes to the last level, young or not.
+//! One sequence number divides the output of a merge: newer entries go to the level above the last, older ones to the last, versions of one
+//! key and range tombstones alike. So the ages on both levels are right whatever the merge had to keep for snapshots. An entry may be
+//! promoted (or stay) only where the upper level is empty once the inputs are gone, and where the entry passes no table that is not an
+//! input; everywhere else it goes to the last level, young or not.
 //!
-//! What a level above hides on the last one cannot be seen from outside. So each table says how much of it is *settled*: its keys had
-//! nothing older below when they were written. The rest may be dead weight below, byte for byte. A merge that includes all that is older
-//! settles what it writes; any other merge cannot make more unsettled bytes than went in.
+//! How much outdated data on the last level is hidden by newer versions above it cannot be seen from outside. So each table records how
+//! many of its bytes are *settled*: no older version of their keys lay below when they were written. An unsettled byte may hide a dead
+//! byte below. A merge that includes all older data of its key range settles its output; no merge writes more unsettled bytes than
+//! it reads.
 
 use super::{Input, PickEnv, Plan, hull, places, run_number, target_file_size};
 use crate::key::{MAX_SEQ, Seq};
@@ -20,49 +21,49 @@ use std::sync::Arc;
 /// Bounds of the data that is too young for the last level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Young {
-    /// Entries with a larger sequence number may be young; all others are not.
+    /// Only entries with a larger sequence number may be young.
     pub after: Seq,
     /// Data written after this time is young, unix seconds.
     pub since: u64,
 }
 
-/// User keys from `from` up to but without `to`; `None` is unbounded.
+/// User keys from `from` up to and excluding `to`; `None` is unbounded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Span {
-    /// First key.
+    /// First key of the span.
     pub from: Option<Vec<u8>>,
-    /// First key after it.
+    /// First key behind the span.
     pub to: Option<Vec<u8>>,
 }
 
 /// The part of a merge into the last level that goes to the level above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hot {
-    /// The run on that level.
+    /// The run of the upper output.
     pub run: u64,
-    /// Entries as old as this go to the last level.
+    /// Entries as old as this, or older, go to the last level.
     pub old: Cut,
     /// Key ranges in which the upper output may write, in key order.
     pub spans: Vec<Span>,
-    /// Tables of the last level, in key order: the output is cut where it would overlap too many bytes of them.
+    /// Tables of the last level, in key order: an output table ends where it would overlap too many bytes of them.
     pub grandparents: Vec<Arc<TableInfo>>,
     /// Size at which an output table ends, bytes.
     pub target_file_size: u64,
 }
 
 impl Young {
-    /// Nothing is young.
+    /// Bounds under which nothing is young.
     pub const NOTHING: Young = Young { after: MAX_SEQ, since: u64::MAX };
 
-    /// Nothing in the table is young.
+    /// Returns whether no entry of the table is young.
     pub fn is_old(&self, table: &TableInfo) -> bool {
         let by_number = table.by_number().is_none_or(|(_, newest)| newest <= self.after);
         let by_time = table.by_time().is_none_or(|(_, newest)| newest <= self.since);
         (by_number && by_time) || (table.newest_time != 0 && table.newest_time <= self.since)
     }
 
-    /// Bytes of the table that are not young, as if entries were spread evenly over its sequence numbers, and those that go by times of
-    /// their own over these; not 0 if one entry is not.
+    /// Estimated bytes of the table that are old, taking entries to be spread evenly over its sequence numbers, and values with a time of
+    /// their own over those times. At least 1 if any entry may be old.
     pub fn due(&self, table: &TableInfo) -> u64 {
         if self.is_old(table) {
             return table.bytes;
@@ -72,8 +73,8 @@ impl Young {
         old_part(table.bytes - timed, table.by_number(), self.after).saturating_add(old_part(timed, table.by_time(), self.since))
     }
 
-    /// The sequence number up to which nothing in the inputs is young. Usually that is `after`. Where times were not kept, tables whose
-    /// newest write is old raise it, unless another table has numbers of that age as well.
+    /// The sequence number up to which nothing in the inputs is young. Usually this is `after`. Where samples of the time are missing, a
+    /// table whose newest write is old raises the cut to its largest number, unless a table with young data has numbers up to that one.
     fn cut(&self, inputs: &[Input]) -> Seq {
         let tables = || inputs.iter().flat_map(|i| &i.tables);
         let known = tables().filter(|t| self.is_old(t)).map(|t| t.max_seq).max().unwrap_or(0);
@@ -83,12 +84,12 @@ impl Young {
 }
 
 impl Span {
-    /// `key` lies behind it.
+    /// Returns whether `key` lies behind the span.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         self.to.as_deref().is_some_and(|to| to <= key)
     }
 
-    /// `key` lies in it.
+    /// Returns whether `key` lies in the span.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.from.as_deref().is_none_or(|from| from <= key) && !self.ends_before(key)
     }
@@ -98,12 +99,12 @@ impl Span {
     }
 }
 
-/// `part` of `all` in bytes.
+/// The share of `bytes` that `part` of `all` entries have.
 fn share(bytes: u64, part: u64, all: u64) -> u64 {
     (u128::from(bytes) * u128::from(part) / u128::from(all.max(1))) as u64
 }
 
-/// Bytes out of `bytes` that are as old as `old`, spread evenly from the first to the last age; not 0 if anything is.
+/// The part of `bytes` with ages up to `old`, if they are spread evenly from the first to the last age; at least 1 if the first age is.
 fn old_part(bytes: u64, ages: Option<(u64, u64)>, old: u64) -> u64 {
     match ages {
         Some((first, last)) if first <= old => {
@@ -114,30 +115,30 @@ fn old_part(bytes: u64, ages: Option<(u64, u64)>, old: u64) -> u64 {
     }
 }
 
-/// Bytes of a table that may hide as many on older places.
+/// Unsettled bytes of a table: they may hide as many dead bytes in older runs.
 pub fn unsettled(table: &TableInfo) -> u64 {
     table.bytes.saturating_sub(table.settled)
 }
 
-/// Bounds of the young data, if a merge of `inputs` to this level has any.
+/// Bounds of the young data, if a merge of `inputs` goes into the last level and may contain any.
 fn divides(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> Option<Young> {
     let is_last = output_level >= 2 && output_level + 1 == env.settings.num_levels;
     env.by_age().filter(|young| is_last && inputs.iter().flat_map(|i| &i.tables).any(|t| !young.is_old(t)))
 }
 
-/// A merge of `inputs` to this level may write to the level above.
+/// Returns whether a merge of `inputs` to this level may also write to the level above.
 pub fn may_rise(env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> bool {
     !env.crowded && divides(env, inputs, output_level).is_some()
 }
 
-/// The upper output of a merge, for its young part; `None` if it has none. Without free space above it has no spans: young data goes down,
-/// but counts as young.
+/// The upper output of a merge; `None` if the inputs have no young data. While the medium above has no free space, the upper output has no
+/// spans: young data goes to the last level, and is still counted as young.
 pub fn hot(version: &Version, env: &PickEnv<'_>, inputs: &[Input], output_level: usize) -> Option<Hot> {
     let young = divides(env, inputs, output_level)?;
     let range = hull(inputs)?;
     let level = output_level - 1;
     let taken: HashSet<u64> = inputs.iter().flat_map(|i| &i.tables).map(|t| t.number).collect();
-    // Obstacles to a rising entry: the level it goes to, and the runs of the last level that are newer than an input.
+    // A promoted entry must not meet a table on the upper level, nor pass a run of the last level that is newer than an input.
     let oldest = inputs.iter().map(|i| (i.level, Reverse(i.run))).max()?;
     let passed = places(version).filter(|(place, _)| place.0 == level || (place.0 == output_level && *place < oldest));
     let mut in_the_way: Vec<&KeyRange> = Vec::new();
@@ -166,7 +167,7 @@ fn gaps(ranges: &[&KeyRange]) -> Vec<Span> {
         }
         let mut end = range.largest.clone();
         if !range.end_exclusive {
-            // The next key there is.
+            // The smallest key behind `largest`.
             end.push(0);
         }
         from = from.max(Some(end));
@@ -175,7 +176,7 @@ fn gaps(ranges: &[&KeyRange]) -> Vec<Span> {
     gaps
 }
 
-/// The young part of a plan lands where nothing else is and passes nothing on the way up. An error names the first table in the way.
+/// Checks that the upper output of a plan meets no other table and passes none. An error names the first table in the way.
 pub fn check_hot(version: &Version, plan: &Plan, hot: &Hot) -> Result<(), String> {
     if plan.output_level + 1 != version.levels.len() || plan.output_level < 2 {
         return Err(format!("two outputs, though level {} is not the last of at least three", plan.output_level));
@@ -194,21 +195,22 @@ pub fn check_hot(version: &Version, plan: &Plan, hot: &Hot) -> Result<(), String
     Ok(())
 }
 
-/// Bytes of a table above the last level for which it should be merged into that one, where its keys have `overlap` bytes: what is old, and
-/// what may be dead weight there.
+/// Bytes for which a table of the level above the last should be merged into the last: old ones, and, if the table overlaps `overlap` > 0
+/// bytes there, unsettled ones, which may hide dead bytes.
 pub fn ripe(young: &Young, table: &TableInfo, overlap: u64) -> u64 {
     let hides = if overlap > 0 { unsettled(table) } else { 0 };
     young.due(table).saturating_add(hides).min(table.bytes)
 }
 
-/// A table of a level is worth a place in a merge one level down that would be as large below without it.
+/// Returns whether a table joins a merge into the next level, given that it adds no input from there. On the level above the last only if
+/// at least half of it is ripe.
 pub fn is_worth_it(env: &PickEnv<'_>, level: usize, table: &TableInfo) -> bool {
     let Some(young) = env.young().filter(|_| level + 2 == env.settings.num_levels) else { return true };
     ripe(&young, table, 1) >= table.bytes / 2
 }
 
-/// Makes a table that a merge put above the last level count as young under the merge's cut, so that it stays there: another merge would
-/// change as little. False if the table's ages had to be raised for that.
+/// Makes a table that a merge wrote above the last level count as young under the merge's cut, so that it is not merged again at once with
+/// the same result. False if the table's ages had to be raised for that.
 pub fn keep(table: &mut TableInfo, old: Cut) -> bool {
     let (by_number, by_time) = (table.by_number(), table.by_time());
     let is_after = |ages: Option<(u64, u64)>, old: u64| ages.is_none_or(|(oldest, _)| oldest > old);
@@ -233,7 +235,7 @@ pub fn set_settled_bytes<'a>(
 ) {
     let written: u64 = hot.iter().chain(&*cold).map(|t| t.bytes).sum();
     let open = if bottommost { 0 } else { inputs.map(|t| unsettled(t)).sum::<u64>().min(written) };
-    // Below what is oldest there is nothing to hide: nobody asks.
+    // A bottommost merge leaves nothing older to hide, and nothing reads this figure of tables on the last level.
     let cold = if bottommost { &mut [] } else { cold };
     for table in hot.iter_mut().chain(cold) {
         let share = (u128::from(table.bytes) * u128::from(open)).div_ceil(u128::from(written.max(1)));

@@ -1,4 +1,4 @@
-//! One job as the choice of codecs sees it: bytes it is about to write, bytes it has written, and the time that took.
+//! One running job as input to the choice of codecs: bytes it is about to write, bytes it has written, and the time of the writes.
 
 use super::{Auto, Level};
 use crate::codec::Compression;
@@ -7,8 +7,8 @@ use sinter_storage::store::{Appender, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A job under way. The bytes that a compaction will write count from its start, so that its first table has the codec that suits the job:
-/// its level may have been written little to, or not at all.
+/// A running job. The bytes that a compaction will write count from its start, so that even its first table gets a codec that suits the
+/// job, although the level may have been written to little before, or not at all.
 #[derive(Debug)]
 pub struct Announced {
     auto: Arc<Auto>,
@@ -22,8 +22,8 @@ pub struct Announced {
 }
 
 impl Auto {
-    /// A job begins that will write `inputs`, levels and their bytes before compression, to a level; a flush has none. A review should
-    /// follow.
+    /// Notes that a job begins which merges `inputs`, levels and bytes before compression, into level `to`; a flush has none. The caller
+    /// should request a review afterwards.
     pub fn announce(self: &Arc<Self>, to: usize, inputs: &[(usize, u64)]) -> Announced {
         let all = inputs.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -52,7 +52,7 @@ impl Auto {
 }
 
 impl Level {
-    /// Takes bytes off those to come: they were written, or will not be.
+    /// Subtracts bytes from those to come: they were written, or never will be.
     fn comes(&mut self, bytes: u64) {
         self.coming = self.coming.saturating_sub(bytes);
     }
@@ -75,14 +75,14 @@ impl Announced {
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
         let mut state = self.auto.state.lock();
         state.sealed = true;
-        // Also what went to the level above, where young data stay, was expected here.
+        // Bytes that go to the level above, as young data, were also expected on level `to`.
         state.level(self.to).comes(left.min(raw_bytes));
         let level = state.level(level);
         level.written += raw_bytes as f64;
         level.unsampled = level.unsampled.saturating_add(raw_bytes);
     }
 
-    /// Makes a table's file note how long it takes to be written.
+    /// Wraps a table's file so that its writes are timed.
     pub fn timed(&self, file: Box<dyn Appender>) -> Box<dyn Appender> {
         let auto = &self.auto;
         if auto.measures { Box::new(Timed { file, auto: Arc::clone(auto), taken: Transfer::default() }) } else { file }
@@ -92,7 +92,7 @@ impl Announced {
 impl Drop for Announced {
     fn drop(&mut self) {
         let mut state = self.auto.state.lock();
-        // What was merged away, or all of a job that failed.
+        // The bytes left are those that merging dropped, or all of a failed job.
         let to = state.level(self.to);
         to.comes(*self.left.get_mut());
         to.under_way = to.under_way.saturating_sub(self.all);
@@ -103,14 +103,14 @@ impl Drop for Announced {
     }
 }
 
-/// A file that notes how long it takes to be written.
+/// A file whose writes are timed.
 struct Timed {
     file: Box<dyn Appender>,
     auto: Arc<Auto>,
     taken: Transfer,
 }
 
-/// [`cpu::timed`], where times are taken.
+/// [`cpu::timed`] if `auto` measures; otherwise runs `work` and reports no time.
 pub(in crate::compaction) fn timed<T>(auto: &Auto, work: impl FnOnce() -> T) -> (T, u64, u64) {
     if auto.measures { cpu::timed(&*auto.clock, work) } else { (work(), 0, 0) }
 }
