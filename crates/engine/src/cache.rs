@@ -1,19 +1,20 @@
 //! The block cache: one byte budget over data blocks of all tables, and over their indexes and filters if these count.
 //!
-//! There is no hash table. Every table owns a [`Slot`] per part, so a lookup is an array access and a lock-free load (arc-swap: no shared
-//! counter is written on a hit). Only misses take the mutex: it guards the list of resident parts, a CLOCK in its second-chance form
-//! (Corbató 1968): the oldest part goes, unless it was touched since it last came up, which costs it one of its lives and sends it to the
-//! back. Data blocks have one life and start with none, so a scan that touches each block once washes out itself; indexes and filters
-//! have several.
+//! There is no hash table. Every table owns a [`Slot`] per part (data block, index or filter), so a lookup is an array access and a
+//! lock-free load (arc-swap: no shared counter is written on a hit). Only misses take the mutex. It guards the list of resident parts, a
+//! CLOCK in its second-chance form (Corbató 1968). The evictor takes the oldest part in the list. A part that was used since the list last
+//! came to it has lives: it loses one and goes to the back of the list. A part without lives is evicted. Data blocks have at most one life
+//! and start with none, so a scan that reads each block once evicts only its own blocks; indexes and filters have several lives.
 //!
-//! The list knows tables only weakly: bytes are taken back by whoever empties a slot, the evictor or [`Cache::forget`], exactly once.
+//! The list has weak references to tables. Whoever empties a slot, the evictor or [`Cache::forget`], subtracts its bytes, exactly once.
 //!
-//! Indexes and filters may be kept outside of the budget, as long as their table lives: then they are in no list.
+//! Indexes and filters may be kept outside of the budget for as long as their table lives: then they are not in the list.
 //!
-//! A part of the budget may hold data blocks in compressed form, behind a lock that is taken only when a slot is empty. As in 2Q (Johnson
-//! and Shasha, VLDB 1994) a block enters there, as the bytes that came from the medium, and the second use unpacks it into its slot. What
-//! the CLOCK evicts is packed again and goes back, as in RocksDB's `CompressedSecondaryCache`. Each block is in one part at a time.
-//! [`split`] moves the bytes between the parts by what they save.
+//! A share of the budget may hold data blocks in compressed form, behind a lock that is taken only when a slot is empty. As in 2Q (Johnson
+//! and Shasha, VLDB 1994), a block from the medium enters this share first, as the compressed bytes that were read; the second use
+//! decompresses the block into its slot. Blocks that the CLOCK evicts are compressed again and return to this share, as in RocksDB's
+//! `CompressedSecondaryCache`. A block is either in its slot or in the compressed share. [`split`] divides the budget between the two by
+//! the time that each saves.
 
 mod packed;
 mod queue;
@@ -37,7 +38,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use watch::Watch;
 
-/// Kind of a table's part, for its lives and counters.
+/// Kind of a table's part: decides its lives and its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// A data block.
@@ -49,7 +50,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Lives of a part that is being used.
+    /// Lives of a part after a use.
     fn lives(self) -> u8 {
         match self {
             Part::Data => 1,
@@ -58,7 +59,7 @@ impl Part {
     }
 }
 
-/// A part in memory, with the facts that the cache needs.
+/// A part in memory, with its size, kind and lives.
 #[derive(Debug)]
 pub struct Cached<T> {
     value: T,
@@ -103,7 +104,7 @@ impl<T: Stored> Stored for Cached<T> {
     }
 }
 
-/// The place of one part of one table.
+/// Holds one part of one table, or nothing.
 #[derive(Debug)]
 pub struct Slot<T>(ArcSwapOption<Cached<T>>);
 
@@ -114,7 +115,7 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// The part if it is resident; marks it used. No lock, no shared write unless the mark was missing.
+    /// The part if it is resident. Marks it as used, without a lock, and without a shared write if it is marked already.
     #[inline]
     pub fn load(&self) -> Guard<Option<Arc<Cached<T>>>> {
         let guard = self.0.load();
@@ -127,7 +128,7 @@ impl<T> Slot<T> {
         guard
     }
 
-    /// Takes a life; false if there was none to take, or nothing is here.
+    /// Takes a life from the part. False if the part has none, or the slot is empty.
     pub fn take_life(&self) -> bool {
         self.0.load().as_ref().is_some_and(|cached| {
             let lives = cached.lives.load(Relaxed);
@@ -142,10 +143,10 @@ impl<T> Slot<T> {
     }
 }
 
-/// Content taken out of a slot: its bytes of memory, and the block if it was a data block.
+/// A part taken out of a slot: its bytes of memory, and the block if it was a data block.
 pub type Taken = (u64, Option<Arc<dyn Stored>>);
 
-/// Content taken out of all slots of a table.
+/// Sums of the parts taken out of all slots of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleared {
     /// Index and filter: bytes of memory, and number of full slots.
@@ -155,7 +156,7 @@ pub struct Cleared {
 }
 
 impl Cleared {
-    /// Adds a part, if there was one.
+    /// Adds a part that a slot had, if any.
     pub fn add<T>(&mut self, part: Option<Arc<Cached<T>>>) {
         let Some(part) = part else { return };
         let sum = if part.part == Part::Data { &mut self.blocks } else { &mut self.outer };
@@ -163,9 +164,9 @@ impl Cleared {
     }
 }
 
-/// The slots of one table, numbered as the table likes.
+/// The slots of one table. The table chooses their numbers.
 pub trait Slots: Send + Sync + fmt::Debug {
-    /// The number of the table: no two tables ever have the same.
+    /// The number of the table, which no other table ever has.
     fn number(&self) -> u64;
     /// [`Slot::take_life`] of one slot.
     fn take_life(&self, slot: u32) -> bool;
@@ -188,7 +189,7 @@ struct Resident {
 
 #[derive(Debug, Default)]
 struct Clock {
-    /// Oldest first. May hold entries whose slot is empty by now.
+    /// Oldest first. May have entries whose slot is already empty.
     list: VecDeque<Resident>,
     /// Approximate number of entries that [`Cache::forget`] emptied.
     stale: usize,
@@ -207,9 +208,9 @@ impl Victim {
     }
 }
 
-/// Bytes evicted at a time where many have to go: so long at most are readers that miss kept waiting.
+/// Most bytes evicted under one hold of the lock when the budget shrinks: bounds how long readers that miss wait.
 const BATCH: u64 = 256 << 10;
-/// How long a reader waits for the lock to have a part kept; it is held for some microseconds.
+/// Longest time that a reader waits for the lock to keep a part. The lock is usually held for some microseconds.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Reads of tables from the medium.
@@ -247,7 +248,7 @@ pub struct Cache {
     reads_by_temperature: [Reads; Temperature::ALL.len()],
     clock: Mutex<Clock>,
     below: Mutex<Below>,
-    /// Share of the budget for compressed blocks, kept while the capacity is 0. Locked while the capacities change.
+    /// Share of the budget for compressed blocks; remembered while the capacity is 0. Locked while the capacities change.
     packed_share: Mutex<f64>,
     watch: Watch,
     time: Arc<dyn Time>,
@@ -259,8 +260,8 @@ impl Cache {
         Self::with(capacity, true, Arc::new(ManualClock::default()))
     }
 
-    /// [`Cache::new`] with a clock by which the costs of misses are measured. Indexes and filters count in the capacity, or stay outside of
-    /// it.
+    /// [`Cache::new`] with a clock to measure the cost of misses. `counts_all`: indexes and filters count in the capacity; otherwise they
+    /// stay outside of it.
     pub fn with(capacity: u64, counts_all: bool, time: Arc<dyn Time>) -> Arc<Cache> {
         Arc::new(Cache {
             plain_capacity: AtomicU64::new(capacity),
@@ -295,7 +296,7 @@ impl Cache {
         self.packed_capacity.load(Relaxed)
     }
 
-    /// Changes the budget and leaves its parts in proportion; evicts down to it.
+    /// Changes the budget, keeps the proportion of its two parts, and evicts down to it.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]
     pub fn set_capacity(&self, bytes: u64) {
         let share = self.packed_share.lock();
@@ -319,7 +320,7 @@ impl Cache {
             self.shrink_packed(&mut self.below.lock());
         }
         self.plain_capacity.fetch_min(plain, Relaxed);
-        // Evicted parts may move into space that is free already; at no time is more taken than the budget.
+        // The compressed share grows only as the other shrinks, so that both together never exceed the budget.
         loop {
             let mut left = Vec::new();
             let fits = self.make_room(&mut self.clock.lock(), 0, BATCH, &mut left);
@@ -352,13 +353,13 @@ impl Cache {
         self.packed_used.load(Relaxed)
     }
 
-    /// Bytes of everything else held now, bookkeeping included.
+    /// Bytes of everything that is not compressed held now, bookkeeping included.
     pub fn plain_used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// How often a part had to be read from the medium. (Hits are not counted: a counter that all readers share would cost more than the
-    /// lookup. Gets minus misses says the same.)
+    /// Number of reads of this kind of part from the medium. Hits are not counted, because a counter that all readers share would cost more
+    /// than the lookup; they are the gets minus the misses.
     pub fn misses(&self, part: Part) -> u64 {
         self.misses[part as usize].load(Relaxed)
     }
@@ -368,12 +369,12 @@ impl Cache {
         self.misses[part as usize].fetch_add(1, Relaxed);
     }
 
-    /// Reads of tables from the medium, by readers and compactions, and their bytes: of tables of the last level, or of all others.
+    /// Number and bytes of reads of tables from the medium, by readers and compactions: of tables of the last level, or of all others.
     pub fn reads(&self, last_level: bool) -> (u64, u64) {
         self.reads[usize::from(last_level)].get()
     }
 
-    /// Reads from the medium of tables that were written as data of `temperature`, and their bytes.
+    /// Number and bytes of reads from the medium of tables that were written as data of `temperature`.
     pub fn reads_of(&self, temperature: Temperature) -> (u64, u64) {
         self.reads_by_temperature[temperature as usize].get()
     }
@@ -386,7 +387,7 @@ impl Cache {
         }
     }
 
-    /// A part was looked for in vain and will be read from the medium.
+    /// Notes that a part is not in the cache and will be read from the medium.
     pub fn missed(&self, part: Part, table: &dyn Slots, slot: u32) {
         self.count_miss(part);
         let key = (table.number(), slot);
@@ -395,12 +396,12 @@ impl Cache {
         }
     }
 
-    /// The cache holds a block in compressed form.
+    /// Returns whether the cache holds a block in compressed form.
     pub fn holds_packed(&self, table: &dyn Slots, slot: u32) -> bool {
         self.packs() && self.below.lock().packed.holds((table.number(), slot))
     }
 
-    /// Takes a compressed block out: the caller decompresses it and keeps it ([`Cache::keep`]).
+    /// Takes out a compressed block, for the caller to decompress and keep ([`Cache::keep`]).
     pub fn take_packed(&self, table: &dyn Slots, slot: u32) -> Option<Packed> {
         if self.packed_capacity() == 0 {
             return None;
@@ -413,12 +414,12 @@ impl Cache {
         Some(packed)
     }
 
-    /// Blocks that come from the medium enter in compressed form.
+    /// Returns whether blocks from the medium enter the cache in compressed form.
     pub fn packs(&self) -> bool {
         self.packed_capacity() > 0
     }
 
-    /// Keeps a block that came from the medium in compressed form. Not if its table was forgotten, or another reader has kept it.
+    /// Keeps a block from the medium in compressed form, unless its table was forgotten or another reader has kept the block.
     pub fn keep_packed<T>(&self, table: &dyn Slots, number: u32, slot: &Slot<T>, packed: Packed) {
         let mut below = self.below.lock();
         if packed.memory() <= self.packed_capacity() && !table.is_closed() && slot.0.load().is_none() {
@@ -427,11 +428,11 @@ impl Cache {
         }
     }
 
-    /// Keeps a part that had to be read, in its slot. Not if it is larger than the whole part of the budget, if its table was forgotten, if
-    /// another reader was faster, or if the lock is not to be had soon.
+    /// Keeps a part from the medium in its slot. Does nothing if the part is larger than the budget of uncompressed parts, if its table was
+    /// forgotten, if another reader was faster, or if the lock is not free soon.
     pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
         let mut left = Vec::new();
-        // The holder of the lock may have lost the processor: a part that is not kept costs less than the wait for it.
+        // If the holder of the lock has lost its processor, dropping the part costs less than waiting.
         let Some(mut clock) = self.clock.try_lock_for(PATIENCE) else { return };
         if table.is_closed() || slot.0.load().is_some() {
             return;
@@ -444,7 +445,7 @@ impl Cache {
         if part.bytes > self.plain_capacity.load(Relaxed) {
             return;
         }
-        // As much as comes has to go. Where more has to, whoever made the budget smaller is at it.
+        // Evicts no more than the size of the new part. If the budget was made smaller, `divide` evicts the rest.
         self.make_room(&mut clock, part.bytes, part.bytes, &mut left);
         slot.0.store(Some(Arc::clone(part)));
         self.used.fetch_add(part.bytes, Relaxed);
@@ -462,22 +463,22 @@ impl Cache {
         self.used.fetch_sub(blocks.0, Relaxed);
         (if self.counts_all { &self.used } else { &self.outside }).fetch_sub(outer.0, Relaxed);
         clock.stale += blocks.1 + if self.counts_all { outer.1 } else { 0 };
-        // Amortised: each sweep removes as many entries as it keeps.
+        // Amortised: each sweep removes at least as many entries as it keeps.
         if clock.stale * 2 > clock.list.len() {
             clock.list.retain(|resident| resident.table.upgrade().is_some_and(|table| !table.is_closed()));
             clock.stale = 0;
         }
         drop(clock);
-        // A reader that comes with a compressed block from now on sees that the table is closed.
+        // The table is closed before its compressed blocks are removed, so no reader can add one afterwards.
         let mut below = self.below.lock();
         below.forget(table.number());
         self.packed_used.store(below.packed.bytes(), Relaxed);
     }
 
-    /// Evicts until `bytes` more fit, or until parts of `most` bytes were evicted; false if more may have to be. Evicted parts that the
-    /// compressed part may keep are added to `left`.
+    /// Evicts parts until `bytes` more fit, or until `most` bytes were evicted: then returns false, because more may have to go. Adds
+    /// evicted parts that are to be compressed or watched to `left`.
     fn make_room(&self, clock: &mut Clock, bytes: u64, most: u64, left: &mut Vec<Victim>) -> bool {
-        // Readers may give lives back while we take them: after a few rounds they no longer help.
+        // Readers may renew lives as fast as they are taken here, so after a few rounds lives no longer protect a part.
         let mut mercy = clock.list.len() * usize::from(Part::Index.lives() + 1);
         let (mut evicted, mut spared) = (0, 0);
         let packs = self.packs();
@@ -505,8 +506,8 @@ impl Cache {
         evicted < most
     }
 
-    /// Compresses evicted blocks, outside of all locks, and keeps them so or notes that they are gone. A block that `entered` its slot is
-    /// no longer kept compressed.
+    /// Compresses evicted blocks, without holding a lock, and keeps them in the compressed share; notes those that leave the cache.
+    /// `entered`: a block that is now in its slot, and is removed from the compressed share.
     fn demote(&self, left: Vec<Victim>, entered: Option<(u64, u32)>) {
         let packs = self.packs();
         if left.is_empty() && !packs {
@@ -541,17 +542,17 @@ impl Cache {
         self.packed_used.store(below.packed.bytes(), Relaxed);
     }
 
-    /// How many bytes beyond its end the cache watches.
+    /// Bytes of blocks that left the cache and are still remembered by name.
     fn window(&self) -> u64 {
         self.capacity() / 2
     }
 
-    /// The time, if the costs of this block's miss are to be measured.
+    /// The time now, if the cost of a miss of this block is to be measured.
     pub fn timer(&self, table: &dyn Slots, slot: u32) -> Option<u64> {
         is_watched((table.number(), slot)).then(|| self.time.monotonic_ns())
     }
 
-    /// A miss that began at `start` ended with a block of `raw` bytes of memory, which stands on the medium as `stored` bytes.
+    /// Notes the end of a miss that began at `start`: the block takes `raw` bytes in memory and `stored` bytes on the medium.
     pub fn time_miss(&self, start: u64, raw: u64, stored: u64) {
         self.watch.miss.add(self.time.monotonic_ns().saturating_sub(start));
         if stored < raw - raw / 8 {
@@ -559,7 +560,7 @@ impl Cache {
         }
     }
 
-    /// Notes a hit of a compressed block that began at `start`: decompressing, and evicting for it.
+    /// Notes the end of a hit of a compressed block that began at `start`, decompression and evictions included.
     pub fn time_unpacked(&self, start: u64) {
         self.watch.unpack.add(self.time.monotonic_ns().saturating_sub(start));
     }

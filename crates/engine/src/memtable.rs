@@ -27,7 +27,7 @@ use std::sync::Arc;
 use sync::{AtomicU64, Ordering};
 use tree::{Goal, LeafCopy, Tree};
 
-/// How many entries ahead of a walk are fetched into the cache.
+/// Number of entries ahead of a cursor that are prefetched into the processor's cache.
 const AHEAD: usize = 8;
 
 /// Point entries of one memtable: an ordered map from (key, trailer) to value. One writer at a time; readers never wait for a lock.
@@ -35,7 +35,7 @@ const AHEAD: usize = 8;
 pub struct Memtable {
     tree: Tree,
     len: AtomicU64,
-    /// `None` while someone has the right to insert.
+    /// The writer's state; `None` while a [`MemtableWriter`] has it.
     writer: Mutex<Option<Writer>>,
 }
 
@@ -46,7 +46,7 @@ impl Memtable {
         Arc::new(Memtable { tree: Tree::new(arena), len: AtomicU64::new(0), writer: Mutex::new(Some(Writer::new(fill))) })
     }
 
-    /// The right to insert. There is one; taking it twice at the same time is a bug of the caller and panics.
+    /// The writer of the memtable. Panics if another one exists.
     pub fn writer(self: &Arc<Self>) -> MemtableWriter {
         let writer = self.writer.lock().take();
         MemtableWriter { memtable: Arc::clone(self), writer: Some(writer.expect("a memtable has one writer at a time")) }
@@ -57,7 +57,7 @@ impl Memtable {
     pub fn get<'a>(&'a self, key: &[u8], snapshot: Seq, mut visit: impl FnMut(Seq, Kind, &'a [u8]) -> ControlFlow<()>) {
         let mut visit =
             |entry: Entry<'a>| entry.key == key && visit(key::seq_of(entry.trailer), kind(entry.trailer), entry.value).is_continue();
-        // The newest version settles most searches, so it is read without a copy of its leaf.
+        // Most searches end with the newest version, so it is read without copying its leaf.
         let Some(newest) = self.tree.first_at_or_after(SearchKey { key, trailer: key::upper(snapshot) }) else { return };
         let newest = self.tree.entry(newest);
         if !visit(newest) || newest.trailer == 0 {
@@ -75,22 +75,22 @@ impl Memtable {
         }
     }
 
-    /// Hints that `key` will be looked for: begins to load its place, without waiting for it.
+    /// Prefetches the leaf in which `key` would be. The first step before a lookup.
     pub fn expect(&self, key: &[u8]) {
         self.tree.expect(newest(key));
     }
 
-    /// The second step, when [`Memtable::expect`] has had time: the newest entry of `key`, if there is one, begins to be loaded.
+    /// Prefetches the newest entry of `key`, if there is one. The second step, some time after [`Memtable::expect`].
     pub fn expect_entry(&self, key: &[u8]) {
         self.tree.expect_entry(newest(key));
     }
 
-    /// Walks all entries. The cursor keeps the memtable alive. Entries inserted after a cursor reached a place may or may not be seen.
+    /// A cursor over all entries, which keeps the memtable alive. It may or may not see entries inserted after its creation.
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor { memtable: Arc::clone(self), leaf: LeafCopy::EMPTY, at: 0 }
     }
 
-    /// Bytes used: entries, nodes and given-up ends of chunks, to the byte. Never falls. Up to two chunks (2 MiB) more are reserved.
+    /// Bytes used by entries, nodes and unused ends of finished chunks. Never falls. Up to two chunks (2 MiB) more are allocated.
     pub fn memory(&self) -> usize {
         self.tree.arena.used()
     }
@@ -100,13 +100,13 @@ impl Memtable {
         self.len.load(Ordering::Acquire)
     }
 
-    /// No entry was inserted.
+    /// Returns whether no entry was inserted.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Before all versions of a key.
+/// The position before all versions of a key.
 fn newest(key: &[u8]) -> SearchKey<'_> {
     SearchKey { key, trailer: u64::MAX }
 }
@@ -124,25 +124,25 @@ pub struct MemtableWriter {
 }
 
 impl MemtableWriter {
-    /// Hints that a version of `key` will be inserted that is newer than all others. Begins to load its place, without waiting, and returns
-    /// it for the insertion.
+    /// Prefetches the leaf into which the newest version of `key` will be inserted, and returns the leaf for
+    /// [`MemtableWriter::insert_at`]. The first step before an insertion.
     pub fn expect(&self, key: &[u8]) -> Option<LeafHint> {
         self.memtable.tree.place(self.writer.as_ref()?, newest(key))
     }
 
-    /// The second step, when [`MemtableWriter::expect`] has had time: begins to load the entry with which the key will be compared.
+    /// Prefetches the entry with which the key will be compared. The second step, some time after [`MemtableWriter::expect`].
     pub fn expect_entry(&self, place: LeafHint, key: &[u8]) {
         self.writer.iter().for_each(|writer| self.memtable.tree.expect_at(writer, place, newest(key)));
     }
 
-    /// Adds an entry. `(key, seq)` must be new. Panics if a length does not fit 32 bits, or if the memtable outgrows its references (at
-    /// 8 to 32 GiB, by the sizes of the entries).
+    /// Adds an entry. `(key, seq)` must be new. Panics if a length does not fit 32 bits, or if the memtable uses up its 32-bit references
+    /// (at 8 to 32 GiB, depending on the sizes of the entries).
     pub fn insert(&mut self, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         self.insert_at(None, key, seq, kind, value);
     }
 
-    /// Adds the newest version of a key at the place that [`MemtableWriter::expect`] gave for it, if that is still valid. Panics like
-    /// `insert`.
+    /// Adds the newest version of a key to the leaf that [`MemtableWriter::expect`] returned for it, if the hint is still valid. Panics as
+    /// `insert` does.
     pub fn insert_at(&mut self, place: Option<LeafHint>, key: &[u8], seq: Seq, kind: Kind, value: &[u8]) {
         let writer = self.writer.as_mut().expect("a writer is kept until the drop");
         self.memtable.tree.insert(writer, place, key, key::trailer(seq, kind), value);
@@ -157,7 +157,7 @@ impl Drop for MemtableWriter {
     }
 }
 
-/// A position in a memtable. It holds a copy of its leaf's references, so it does not mind what is inserted or divided meanwhile.
+/// A position in a memtable. The cursor holds a copy of its leaf's references, so later insertions and splits do not affect it.
 #[derive(Debug)]
 pub struct MemtableCursor {
     memtable: Arc<Memtable>,
@@ -166,7 +166,7 @@ pub struct MemtableCursor {
 }
 
 impl MemtableCursor {
-    /// Stands on `at` of a leaf, or on the first entry of the next leaf if it is the end.
+    /// Moves to slot `at` of a leaf, or to the first entry of the next leaf if the slot is empty.
     fn enter(&mut self, found: Option<(LeafCopy, usize)>) {
         (self.leaf, self.at) = found.unwrap_or((LeafCopy::EMPTY, 0));
         if self.leaf.entry(self.at).is_none() {
@@ -176,7 +176,7 @@ impl MemtableCursor {
         (self.at..self.at + AHEAD).for_each(|at| self.prefetch(at));
     }
 
-    /// Stands on the entry before `at` of a leaf.
+    /// Moves to the entry before slot `at` of a leaf.
     fn enter_before(&mut self, found: Option<(LeafCopy, usize)>) {
         let before = found.and_then(|(leaf, at)| Some((leaf, at.checked_sub(1)?)));
         (self.leaf, self.at) = before.unwrap_or((LeafCopy::EMPTY, 0));

@@ -1,11 +1,11 @@
 //! The framed log: one format for the write-ahead log and the manifest.
 //!
-//! A log file is a header and records. Every record says how much of the file its writer *knew* to be durable (the synced
-//! watermark; the idea is Pebble's WAL chunk with a sync offset, 2025), so a reader can tell rot from a torn tail: damage below a
-//! watermark found anywhere behind it is an error, damage above all of them is the end that a crash left, and is cut and reported.
-//! After each sync a marker (a record without payload) carries the new watermark, so only the newest group is ever ambiguous.
-//! Checksums are bound to database, file and offset; nothing is trusted before its checksum was seen. Records behind damage are also
-//! recognised where bytes that were inserted or removed have moved them to, up to 64 KiB.
+//! A log file is a header and records. Every record says how many bytes of the file its writer *knew* to be durable (the synced
+//! watermark; the idea is Pebble's WAL chunk with a sync offset, 2025). By this a reader tells bit rot from a torn end. If a watermark
+//! behind damaged bytes covers them, they had been durable, and the damage is an error. If none does, a crash left a torn end, which is cut
+//! and reported. After each sync a marker (a record without payload) carries the new watermark, so only writes after the last sync are ever
+//! ambiguous. Checksums are bound to database, file and offset; no byte is used before its checksum was verified. A record behind damage is
+//! also recognised up to 64 KiB from where it was written, in case bytes before it were inserted or removed.
 
 mod frame;
 mod header;

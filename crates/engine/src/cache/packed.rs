@@ -1,11 +1,11 @@
-//! Blocks in compressed form, and what is known of blocks that are in neither part.
+//! Blocks in compressed form, and names of blocks that have left the cache.
 
 use super::queue::{Key, Queue};
 use crate::codec::{Codec, Compression, Compressor};
 use std::cell::RefCell;
 
-/// Memory of a compressed block beside its bytes: its entries in the two steps of the map and in the list, and the unused part of hash
-/// tables.
+/// Estimated memory of a compressed block beside its bytes: its entries in the maps and the list of a [`Queue`], and the unused part of
+/// hash tables.
 pub(super) const OVERHEAD: u64 = 128;
 
 /// A compressed block in memory. Its bytes were verified before they came here.
@@ -20,13 +20,13 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The compressed payload of a block that came from the medium: packing it again would cost more than the copy.
+    /// Wraps the compressed payload of a block from the medium: copying it costs less than compressing the block again.
     pub fn of(codec: Codec, raw: usize, payload: &[u8]) -> Option<Packed> {
         Some(Packed { codec, raw: u32::try_from(raw).ok()?, bytes: payload.into() })
     }
 
-    /// Packs a stored block with LZ4, of all codecs the one that is unpacked fastest (0.5 us for 4 KB). `None` if it does not shrink by
-    /// an eighth: then reading it again is the better bargain.
+    /// Compresses a block with LZ4, which decompresses fastest of all codecs (0.5 us for 4 KB). `None` if the block does not shrink by an
+    /// eighth: then reading it again costs less than keeping it.
     pub fn pack(stored: &[u8]) -> Option<Packed> {
         thread_local! {
             static PACKER: RefCell<Compressor> = RefCell::default();
@@ -48,20 +48,21 @@ impl Packed {
 #[derive(Debug, Default)]
 pub(super) struct Below {
     pub packed: Queue<Packed>,
-    /// Blocks that left both parts, one in [`WATCHED`] of them; they count for the bytes that they took uncompressed.
+    /// Names of blocks that left the cache, one in [`WATCHED`]; each counts for its uncompressed bytes.
     pub ghosts: Queue<()>,
 }
 
-/// One block in so many is watched after it left the cache, chosen by the hash of its name: the watched blocks stand for all (Waldspurger
-/// et al., "Efficient MRC Construction with SHARDS", FAST 2015), and the others cost nothing.
+/// One block in this many is watched after it left the cache, chosen by the hash of its name. The watched blocks are a sample of all
+/// (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015); the others cost nothing.
 pub(super) const WATCHED: u64 = 8;
 
-/// The block is one of those that are watched.
+/// Returns whether the block is watched.
 pub(super) fn is_watched(key: Key) -> bool {
     mix(key) >> 32 & (WATCHED - 1) == 0
 }
 
-/// The block is one of the watched blocks that are compressed only to learn how far they shrink.
+/// Returns whether the block is a probe: one watched block in eight is compressed on eviction even if no compressed block is kept, to
+/// measure how far blocks shrink.
 pub(super) fn is_probed(key: Key) -> bool {
     mix(key) >> 32 & (8 * WATCHED - 1) == 0
 }
@@ -73,7 +74,7 @@ fn mix((table, slot): Key) -> u64 {
 }
 
 impl Below {
-    /// Notes that a block is in neither part any more, and forgets the oldest such blocks beyond `window` bytes.
+    /// Notes that a block left the cache, and forgets the oldest such blocks beyond `window` bytes.
     pub fn gone(&mut self, key: Key, bytes: u64, window: u64) {
         if is_watched(key) {
             self.ghosts.put(key, bytes, ());

@@ -1,5 +1,5 @@
-//! Blocks by table and number, in the order in which they came, with the bytes each counts for. The compressed part of the cache is one of
-//! these, and so is the list of what left the cache: a hit takes the block out, so that first in, first out is least recently used.
+//! A queue of blocks, keyed by table and slot, each with the bytes it counts for. The compressed share of the cache is such a queue, and so
+//! is the list of blocks that left the cache. A hit removes the block, so first in, first out is the order of least recent use.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,9 +16,9 @@ struct Item<V> {
 
 #[derive(Debug)]
 pub(super) struct Queue<V> {
-    /// Two steps, so that a table is forgotten without looking at the blocks of others.
+    /// Two levels, so that a table is forgotten without visiting the blocks of others.
     tables: HashMap<u64, HashMap<u32, Item<V>>>,
-    /// Oldest first. Entries whose item has gone, or came again with another stamp, are skipped.
+    /// Oldest first. An entry is outdated, and skipped, if its item was removed or has a newer stamp.
     order: VecDeque<(Key, u64)>,
     stamp: u64,
     len: usize,
@@ -32,12 +32,12 @@ impl<V> Default for Queue<V> {
 }
 
 impl<V> Queue<V> {
-    /// Sum of what the items count for.
+    /// Sum of the bytes of all items.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds an item as the newest, in place of one of the same key.
+    /// Adds an item as the newest; replaces an item with the same key.
     pub fn put(&mut self, key: Key, bytes: u64, value: V) {
         self.take(key);
         self.stamp += 1;
@@ -52,7 +52,7 @@ impl<V> Queue<V> {
         }
     }
 
-    /// An item is there.
+    /// Returns whether there is an item with this key.
     pub fn holds(&self, key: Key) -> bool {
         item(&self.tables, key).is_some()
     }
@@ -69,7 +69,7 @@ impl<V> Queue<V> {
         Some(item.value)
     }
 
-    /// Removes the oldest item: its key, what it counted for, and it.
+    /// Removes the oldest item. Returns its key, its bytes and its value.
     pub fn pop(&mut self) -> Option<(Key, u64, V)> {
         loop {
             let (key, stamp) = self.order.pop_front()?;

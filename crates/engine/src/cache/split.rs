@@ -1,31 +1,33 @@
-//! Decides how many bytes of the cache are for compressed blocks: as many as save time, by measurements.
+//! Decides from measurements how many bytes of the cache are for compressed blocks: as many as save readers time.
 //!
-//! A byte that moves to compressed blocks holds `1 / ratio` bytes of data instead of one. The `1 / ratio - 1` bytes more would hold the
-//! blocks that left the cache last: a list of their names (ghosts, as in ARC; Megiddo and Modha, FAST 2003) tells how often one of them was
-//! read again, each time at the cost of a miss instead of an unpacking. On the other hand, blocks would be compressed that are at hand now:
-//! the CLOCK spares a block that was used since it last came by, and the rate at which it does tells how often the blocks of a byte would
-//! have to be unpacked. (That is the mean over all blocks where the coldest would go, so the cost is rather overestimated.) Both are
-//! nanoseconds of readers per second, and bytes move while one is clearly larger than the other.
+//! Gain: a byte of cache moved to compressed blocks holds `1 / ratio` bytes of data instead of one. The `1 / ratio - 1` additional bytes
+//! would hold the blocks that left the cache last. A list of their names (ghosts, as in ARC; Megiddo and Modha, FAST 2003) tells how often
+//! one of them was read again; each such read would have decompressed a block instead of missing.
 //!
-//! If a miss costs no more than an unpacking, because the page cache has the data, nothing can be gained, and the part shrinks to nothing.
+//! Cost: the moved byte no longer holds uncompressed data. The CLOCK spares blocks that were used since it last came by; the rate of that
+//! tells how often the blocks of a byte would have to be decompressed. This is the mean over all blocks, although the coldest would be the
+//! ones compressed, so the cost is rather overestimated. Both are nanoseconds of readers per second, and bytes move while one is clearly
+//! larger.
+//!
+//! If a miss costs no more than decompression, because the page cache has the data, the compressed share shrinks to nothing.
 
 use super::{Cache, Signals};
 use crate::settings::CompressedCache;
 
 /// One step moves the budget divided by this.
 const STEPS: u64 = 32;
-/// With fewer events than this, nothing is decided.
+/// No decision is made before this many events.
 const SAMPLES: u64 = 1000;
-/// One side has to be so many times larger than the other.
+/// Gain and cost have to differ by this factor.
 const CLEARLY: f64 = 1.25;
-/// A step has to save at least so many nanoseconds per second: a thousandth of a processor.
+/// A step has to save at least this many nanoseconds per second: a thousandth of a processor.
 const WORTH_NS: f64 = 1e6;
-/// Cost assumed for a hit of a compressed block until one was measured: unpacking 4 KB, deriving its tags, packing another.
+/// Cost of a hit of a compressed block until one is measured: decompressing 4 KB, deriving its tags, compressing another block.
 const UNPACK_NS: f64 = 5000.0;
 /// Bytes of a block, where only the order of magnitude matters.
 const BLOCK: u64 = 4096;
 
-/// The state of a cache and what it has been doing.
+/// The state of a cache, and its signals since the last decision.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Observed {
     /// The budget of both parts, bytes.
@@ -57,18 +59,18 @@ pub struct Decision {
     pub reason: &'static str,
 }
 
-/// Decides. A pure function.
+/// Decides the new split. A pure function.
 pub fn decide(o: &Observed) -> Decision {
     let seconds = o.seen.at_ns as f64 / 1e9;
     let came = (o.seen.misses + o.seen.unpacked).saturating_mul(BLOCK);
-    // The measurements since are good for a step of no more bytes than came in.
+    // A step has at most as many bytes as entered the cache since the last decision: the measurements cover no more.
     let step = (o.capacity / STEPS).min(came);
     let ratio = if o.seen.plain_bytes > 0 { o.seen.packed_bytes as f64 / o.seen.plain_bytes as f64 } else { 1.0 };
     let more = step as f64 * (1.0 / ratio.max(0.01) - 1.0).max(0.0);
     let read_again = o.seen.ghost_hits as f64 * (more / (o.seen.ghost_bytes as f64).max(more).max(1.0));
     let gain = read_again * (o.miss_ns - o.unpack_ns).max(0.0) / seconds;
     let of_plain = step as f64 / (o.plain_used as f64).max(step as f64).max(1.0);
-    // Indexes and filters that had to be read again say that the uncompressed part is too small for them.
+    // Misses of indexes and filters count as cost: they mean that the uncompressed share is too small.
     let cost = of_plain * (o.seen.spared as f64 * o.unpack_ns + o.seen.other_misses as f64 * o.miss_ns) / seconds;
     let decision = |packed: u64, reason| Decision { packed, gain, cost, reason };
     let (less, most) = (o.packed.saturating_sub(step), o.capacity as f64 * CompressedCache::MOST);
@@ -87,7 +89,7 @@ pub fn decide(o: &Observed) -> Decision {
     decision(o.packed, "as it is: nothing clear to gain")
 }
 
-/// Moves the division of one cache.
+/// Adjusts the split of one cache.
 #[derive(Debug)]
 pub struct Splitter {
     before: Signals,
@@ -105,7 +107,7 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// Looks at the cache and moves its division by a step at most. Called now and then, as about once a second.
+    /// Adjusts the split by at most one step, if enough was read since the last decision. Called about once a second.
     pub fn tick(&mut self, cache: &Cache) {
         let now = cache.signals();
         let seen = now.since(&self.before);

@@ -1,10 +1,10 @@
-//! Counters by which the cache is split into its parts. Only misses and evictions count, so that a hit costs nothing.
+//! Counters by which the cache is split between compressed and uncompressed blocks. Hits are not counted, so that they cost nothing.
 
 use super::packed::WATCHED;
 use super::{Cache, Part};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number of things, and the nanoseconds they took.
+/// Number of timed events, and their total nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Timed {
     count: AtomicU64,
@@ -38,7 +38,7 @@ impl Watch {
         counter.fetch_add(n, Relaxed);
     }
 
-    /// A block of `plain` bytes would take, or takes, `packed` bytes.
+    /// Notes that a block of `plain` bytes takes `packed` bytes compressed.
     pub fn shrunk(&self, plain: u64, packed: u64) {
         self.plain_bytes.fetch_add(plain, Relaxed);
         self.packed_bytes.fetch_add(packed, Relaxed);
@@ -82,9 +82,9 @@ impl Cost {
 pub struct Signals {
     /// Time of the reading, nanoseconds; between two moments: the time that passed.
     pub at_ns: u64,
-    /// Misses of blocks that had left the cache only lately, estimated from the watched blocks.
+    /// Misses of blocks that had left the cache recently, extrapolated from the watched blocks.
     pub ghost_hits: u64,
-    /// Bytes of these blocks; always as of the later moment.
+    /// Uncompressed bytes of all blocks that left recently and are remembered; between two moments, as of the later one.
     pub ghost_bytes: u64,
     /// Data blocks read from the medium.
     pub misses: u64,
@@ -92,11 +92,11 @@ pub struct Signals {
     pub other_misses: u64,
     /// Data blocks found compressed.
     pub unpacked: u64,
-    /// Parts that were up for eviction and had been used since they last were.
+    /// Parts that eviction spared because they had been used since it last came to them.
     pub spared: u64,
-    /// Misses: reading, verifying, decompressing.
+    /// Cost of misses: reading, verifying, decompressing.
     pub miss: Cost,
-    /// Hits of compressed blocks: decompressing, and compressing the blocks that had to give way.
+    /// Cost of hits of compressed blocks: decompressing, and compressing the blocks evicted for them.
     pub unpack: Cost,
     /// Uncompressed bytes of blocks whose compressed size is known.
     pub plain_bytes: u64,

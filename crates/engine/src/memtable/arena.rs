@@ -32,23 +32,24 @@ const CHUNK: usize = 1 << 20;
 const LARGE: usize = CHUNK / 4;
 /// References count in units of this many bytes.
 const UNIT: usize = 8;
-/// Bits of a reference that say where in its chunk; the others number the chunk.
+/// Bits of a reference for the offset in its chunk, in units; the other bits are the number of the chunk.
 const OFFSET_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
 /// Chunks are numbered in segments, so that the table of a small memtable is small.
 const SEGMENT: usize = 256;
-/// With 1 MiB chunks at least three quarters full: 24 GiB and more per memtable (8 GiB if all entries are just above `LARGE`).
+/// Number of segments. With 1 MiB chunks at least three quarters full, a memtable holds 24 GiB or more (8 GiB if all entries are just above
+/// `LARGE`).
 const SEGMENTS: usize = (1 << (32 - OFFSET_BITS)) / SEGMENT;
-/// Entries leave the last chunk numbers to nodes: dividing nodes must not fail half way.
+/// Entries use chunk numbers below this. The last numbers are for nodes, because splitting a node must not fail half way.
 const ENTRY_CHUNKS: u32 = (SEGMENTS * SEGMENT) as u32 - 8;
 /// Trailer, key length and value length (`u16` each): the head of nearly all entries.
 const SHORT: usize = 12;
 /// Head of other entries: a trailer, a value length that is not used, [`LONG_MARK`] for the key length, then both lengths as `u32`.
 const LONG: usize = 20;
-/// Says that the lengths are longer; a short key is shorter than this.
+/// A key length of this value marks a long head; a short key is shorter.
 const LONG_MARK: u16 = u16::MAX;
 
-/// Memory that goes back to the system when dropped. Mapped, not allocated: an allocator keeps freed megabytes between living ones,
-/// which doubled the resident memory of a store under load.
+/// Memory that goes back to the system when dropped. It is mapped, not allocated: an allocator keeps freed megabytes that lie between live
+/// ones, which doubles the resident memory of a store under load.
 #[derive(Debug)]
 struct Chunk {
     start: NonNull<u8>,
@@ -90,7 +91,7 @@ impl ChunkPool {
         self.free.lock().len() * CHUNK
     }
 
-    /// Gives all free chunks back to the system: the load is over.
+    /// Gives all free chunks back to the system. Called when the database is idle.
     pub fn release(&self) {
         let free = std::mem::take(&mut *self.free.lock());
         drop(free);
@@ -116,15 +117,15 @@ impl Default for ChunkPool {
     }
 }
 
-/// Names an entry in an arena.
+/// Reference to an entry in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryRef(NonZeroU32);
 
-/// Names a node in an arena.
+/// Reference to a node in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRef(NonZeroU32);
 
-/// A place in a node that always names an entry.
+/// An atomic reference to an entry, in a node.
 #[derive(Debug)]
 pub(super) struct EntrySlot(AtomicU32);
 
@@ -144,7 +145,7 @@ impl EntrySlot {
     }
 }
 
-/// A place that names a node or none.
+/// An atomic reference to a node, or none.
 #[derive(Debug)]
 pub(super) struct NodeSlot(AtomicU32);
 
@@ -176,9 +177,9 @@ pub(super) struct Entry<'a> {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Leaf {
-    /// Ascending; unused ones are the maximum, so that they are never smaller than what is searched.
+    /// Ascending. Unused ones are `u64::MAX`, so that none is smaller than the prefix searched for.
     pub(super) prefixes: [AtomicU64; WIDTH],
-    /// Unused ones name some entry.
+    /// Unused ones refer to any entry.
     pub(super) entries: [EntrySlot; WIDTH],
     pub(super) version: AtomicU32,
     pub(super) len: AtomicU32,
@@ -205,7 +206,7 @@ pub(super) struct Node<'a> {
 }
 
 impl Leaf {
-    /// A node without slots in use; `entry` is what its unused slots name.
+    /// A node without slots in use. Unused slots refer to `entry`.
     pub(super) fn new(inner: bool, entry: EntryRef, skip: usize, next: Option<NodeRef>) -> Leaf {
         Leaf {
             prefixes: array::from_fn(|_| AtomicU64::new(u64::MAX)),
@@ -265,12 +266,12 @@ impl Arena {
         (arena, ArenaFill { next_chunk: 1, entries: Bump::default(), nodes: Bump::default() })
     }
 
-    /// Bytes filled, and tails given up.
+    /// Bytes filled, unused ends of finished chunks included.
     pub(super) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Copies an entry in. Panics if a length needs more than 32 bits, or if the references are used up (8 GiB or more).
+    /// Copies an entry into the arena. Panics if a length needs more than 32 bits, or if the references are used up (8 GiB or more).
     pub(super) fn push_entry(&self, fill: &mut ArenaFill, key: &[u8], trailer: u64, value: &[u8]) -> EntryRef {
         assert!(fill.next_chunk < ENTRY_CHUNKS, "a memtable is flushed long before its references are used up");
         let lengths = (u32::try_from(key.len()).expect("keys are smaller than 4 GiB"), u32::try_from(value.len()).expect("so are values"));
@@ -305,13 +306,13 @@ impl Arena {
         EntryRef(reference)
     }
 
-    /// Moves a leaf in.
+    /// Moves a leaf into the arena.
     pub(super) fn push_leaf(&self, fill: &mut ArenaFill, leaf: Leaf) -> NodeRef {
         assert!(!leaf.is_inner());
         self.push_node(fill, leaf)
     }
 
-    /// Moves an inner node in.
+    /// Moves an inner node into the arena.
     pub(super) fn push_inner(&self, fill: &mut ArenaFill, inner: Inner) -> NodeRef {
         assert!(inner.slots.is_inner());
         self.push_node(fill, inner)
@@ -328,7 +329,7 @@ impl Arena {
         NodeRef(reference)
     }
 
-    /// The entry a reference names.
+    /// The entry of a reference.
     #[inline]
     pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
         let at = self.address(entry.0);
@@ -349,7 +350,7 @@ impl Arena {
         }
     }
 
-    /// The node a reference names.
+    /// The node of a reference.
     #[inline]
     pub(super) fn node(&self, node: NodeRef) -> Node<'_> {
         let at = self.address(node.0);
@@ -360,13 +361,13 @@ impl Arena {
         Node { slots, children }
     }
 
-    /// Asks the processor to bring the head and the key of an entry closer.
+    /// Prefetches the head of an entry and the start of its key.
     #[inline]
     pub(super) fn prefetch(&self, entry: EntryRef) {
         prefetch::range(self.address(entry.0).as_ptr(), LONG + 16);
     }
 
-    /// Asks the processor to bring all of a node closer at once: a search reads one part to learn where to read the next.
+    /// Prefetches all cache lines of a node at once, because in a search each line read decides which one is read next.
     #[inline]
     pub(super) fn prefetch_node(&self, node: NodeRef) {
         prefetch::range(self.address(node.0).as_ptr(), size_of::<Leaf>());

@@ -8,15 +8,15 @@ use crate::key;
 use std::cmp;
 use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
 
-/// Leaf into which an entry will be inserted. Valid until its tree divides a node, and for no other tree; otherwise the insertion descends
-/// from the root.
+/// Leaf into which an entry will be inserted. Valid for its tree until a node is split; with an invalid hint the insertion descends from
+/// the root.
 #[derive(Debug, Clone, Copy)]
 pub struct LeafHint {
     leaf: NodeRef,
     shape: u64,
 }
 
-/// A number that no tree had before.
+/// A shape number that no tree has had before.
 fn new_shape() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, StdOrdering::Relaxed)
@@ -26,7 +26,7 @@ fn new_shape() -> u64 {
 #[derive(Debug)]
 pub(super) struct Writer {
     fill: ArenaFill,
-    /// Number of the tree's shape, renewed whenever a node was divided.
+    /// Number of the tree's shape, renewed whenever a node is split.
     shape: u64,
     /// The inner nodes of the last descent, root first, with the slots taken.
     path: Vec<(NodeRef, usize)>,
@@ -34,7 +34,7 @@ pub(super) struct Writer {
     locked: Vec<NodeRef>,
     /// Leaf and slot of the last entry.
     last: Option<(NodeRef, usize)>,
-    /// The greatest entry, if the last insertion near it left the tree's shape alone.
+    /// The greatest entry; `None` before the first insertion at the end, and after a split.
     tail: Option<Tail>,
 }
 
@@ -56,7 +56,7 @@ impl Tree {
     /// [`Tree::expect`] for an insertion.
     pub(super) fn place(&self, writer: &Writer, target: SearchKey<'_>) -> Option<LeafHint> {
         if self.tail_leaf(writer, &target).is_some() {
-            // It goes behind the greatest entry, which needs no way there.
+            // The entry goes behind the greatest one, so the insertion needs no descent.
             return None;
         }
         Some(LeafHint { leaf: self.expect(target)?, shape: writer.shape })
@@ -81,7 +81,7 @@ impl Tree {
             return;
         }
         let leaf = place.filter(|place| place.shape == writer.shape).map(|place| place.leaf);
-        // Dividing takes the way down.
+        // A split needs the path from the root, so a full leaf is found by a descent.
         let leaf = leaf.filter(|leaf| !self.arena.node(*leaf).is_full()).or_else(|| self.descend(writer, target));
         let Some(leaf) = leaf else { return self.plant(writer, entry) };
         let node = self.arena.node(leaf);
@@ -106,7 +106,7 @@ impl Tree {
         (behind && !self.arena.node(tail.leaf).is_full()).then_some(tail.leaf)
     }
 
-    /// The leaf for `target`; the way there is left in `writer.path`.
+    /// The leaf for `target`. Leaves the path from the root in `writer.path`.
     fn descend(&self, writer: &mut Writer, target: SearchKey<'_>) -> Option<NodeRef> {
         writer.path.clear();
         let mut at = self.root.load()?;
@@ -134,9 +134,9 @@ impl Tree {
         node.unlock();
     }
 
-    /// Adds an entry to a full leaf: divides it, and its full ancestors.
+    /// Adds an entry to a full leaf: splits the leaf, and its full ancestors.
     fn split(&self, writer: &mut Writer, leaf: NodeRef, at: usize, entry: EntryRef) {
-        // A run of ascending keys leaves full nodes behind: only the new entry goes to the right.
+        // If keys come in ascending order, only the new entry goes to the right node, so that nodes stay full.
         let ascending = writer.last == at.checked_sub(1).map(|before| (leaf, before));
         writer.shape = new_shape();
         self.lock_full(writer, leaf);
@@ -159,8 +159,8 @@ impl Tree {
         writer.locked.drain(..).for_each(|node| self.arena.node(node).unlock());
     }
 
-    /// Locks all nodes that adding to `leaf` changes: the leaf and its ancestors up to the first with a free slot. All are locked before
-    /// any is changed: readers rely on it.
+    /// Locks all nodes that an insertion into `leaf` changes: the leaf and its ancestors up to the first with a free slot. Readers rely on
+    /// all of them being locked before any is changed.
     fn lock_full(&self, writer: &mut Writer, leaf: NodeRef) {
         for at in std::iter::once(leaf).chain(writer.path.iter().rev().map(|&(node, _)| node)) {
             let node = self.arena.node(at);
@@ -172,7 +172,7 @@ impl Tree {
         }
     }
 
-    /// Divides a full node and adds a slot. Returns the new right neighbour, and the slot's place there if it went there.
+    /// Splits a full node and adds a slot. Returns the new right node, and the slot's index if the slot went there.
     fn divide(&self, writer: &mut Writer, left: NodeRef, at: usize, slot: Slot, ascending: bool) -> (NodeRef, Option<usize>) {
         let node = self.arena.node(left);
         let right = match node.children {
@@ -194,7 +194,7 @@ impl Tree {
         (right, into_right)
     }
 
-    /// A new root above the old one, `left`, and its new neighbour.
+    /// Adds a new root above the old root, `left`, and the node that was split off it.
     fn grow(&self, writer: &mut Writer, left: NodeRef, right: Slot) {
         let entry = self.arena.node(left).entry(0);
         let root = self.arena.push_inner(&mut writer.fill, Inner::new(entry, 0));
@@ -205,7 +205,7 @@ impl Tree {
         self.height.store(self.height.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The separators around the node at the end of `path`: the nearest to its left and to its right.
+    /// The nearest separators to the left and to the right of the node below the end of `path`.
     fn bounds(&self, path: &[(NodeRef, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
         let up = || path.iter().rev().map(|&(node, slot)| (self.arena.node(node), slot));
         let low = up().find(|&(_, slot)| slot > 0).map(|(node, slot)| node.entry(slot));

@@ -19,7 +19,7 @@ use std::cmp;
 
 /// Prefixes in a cache line.
 const LINE: usize = if WIDTH < 8 { 2 } else { 8 };
-/// Fewer more shared bytes than this are not worth the cache misses of taking all prefixes anew.
+/// Prefixes are computed anew only if this many more shared bytes can be skipped: fewer are not worth the cache misses.
 const SKIP_GAIN: usize = 4;
 
 /// Entry that a search looks for.
@@ -36,16 +36,16 @@ pub(super) struct Slot {
     pub(super) child: Option<NodeRef>,
 }
 
-/// For readers; the writer may use these too.
+/// Methods for readers; the writer may use them, too.
 impl<'a> Node<'a> {
-    /// The version to read under, unless the node is being changed.
+    /// The version to pass to `unchanged` after reading; `None` while the node is being changed.
     #[inline]
     pub(super) fn begin(&self) -> Option<u32> {
         let version = self.slots.version.load(Ordering::Acquire);
         version.is_multiple_of(2).then_some(version)
     }
 
-    /// Nothing read since `begin` gave `version` was amid or across a change.
+    /// Returns whether the node has not changed since `begin` returned `version`: everything read since then is consistent.
     #[inline]
     pub(super) fn unchanged(&self, version: u32) -> bool {
         fence(Ordering::Acquire);
@@ -64,21 +64,21 @@ impl<'a> Node<'a> {
         self.slots.next.load()
     }
 
-    /// The entry of a slot, some entry if it is not in use.
+    /// The entry of a slot; any entry if the slot is not in use.
     #[inline]
     pub(super) fn entry(&self, at: usize) -> EntryRef {
         self.slots.entries[at].load()
     }
 
     /// The number of slots whose entry is before `target`, or equal to it if `inclusive`. At most `len`. The first slot of an inner
-    /// node always counts: its child also takes what is before its entry, as there is no child further left.
+    /// node always counts, because its child, the leftmost, also holds entries before the slot's entry.
     #[inline]
     pub(super) fn rank(&self, arena: &Arena, target: &SearchKey<'_>, inclusive: bool) -> usize {
         let (len, prefix) = (self.len(), prefix_after(target.key, self.skip()));
         let lower = self.lower_bound(prefix).max(usize::from(self.slots.inner)).min(len);
         let is_equal = |at: usize| at < len && self.slots.prefixes[at].load(Ordering::Relaxed) == prefix;
-        // Newer versions of a key come first, and they are what is written, and mostly what is looked for: the first entry settles that
-        // for however many versions, each a cache miss.
+        // Among equal prefixes, the first entry is compared alone. A key's newest version comes first, and insertions and most reads look
+        // for that position, so this saves a binary search over all versions with a cache miss per step.
         if !is_equal(lower) || !self.is_before(arena, lower, target, inclusive) {
             return lower;
         }
@@ -89,14 +89,14 @@ impl<'a> Node<'a> {
         self.rank_among(arena, target, inclusive, lower + 1, upper)
     }
 
-    /// About where `target` is, by the numbers in the slots alone.
+    /// The entry at or near the position of `target`, found by prefixes alone.
     #[inline]
     pub(super) fn guess(&self, target: &SearchKey<'_>) -> Option<EntryRef> {
         let at = self.lower_bound(prefix_after(target.key, self.skip()));
         (at < self.len().min(WIDTH)).then(|| self.entry(at))
     }
 
-    /// The entry of a slot is before `target`, or equal to it if `inclusive`.
+    /// Returns whether the entry of a slot is before `target`, or equal to it if `inclusive`.
     #[inline]
     fn is_before(&self, arena: &Arena, at: usize, target: &SearchKey<'_>, inclusive: bool) -> bool {
         let entry = arena.entry(self.entry(at));
@@ -137,9 +137,9 @@ impl<'a> Node<'a> {
     }
 }
 
-/// For the writer.
+/// Methods for the writer.
 impl Node<'_> {
-    /// Turns readers away until `unlock`.
+    /// Makes readers retry until `unlock`.
     pub(super) fn lock(&self) {
         let version = self.slots.version.load(Ordering::Relaxed);
         debug_assert!(version.is_multiple_of(2));
@@ -174,7 +174,7 @@ impl Node<'_> {
         self.slots.len.store(len as u32 + 1, Ordering::Relaxed);
     }
 
-    /// Moves the slots from `cut` on to the empty node `right`, and makes it the next one.
+    /// Moves the slots from `cut` on to the empty node `right`, and links `right` as the next node.
     pub(super) fn move_tail(&self, cut: usize, right: Node<'_>, right_ref: NodeRef) {
         let len = self.len();
         for (to, from) in (cut..len).enumerate() {
@@ -190,7 +190,7 @@ impl Node<'_> {
         self.slots.next.store(Some(right_ref));
     }
 
-    /// All keys that will ever be looked for here share their first `shared` bytes: leaves these out, if that gains enough.
+    /// Leaves the first `shared` bytes out of the prefixes, if that gains enough. All keys searched for in this node share these bytes.
     pub(super) fn narrow(&self, arena: &Arena, shared: usize) {
         if shared < self.skip() + SKIP_GAIN {
             return;
@@ -206,7 +206,7 @@ impl Node<'_> {
 #[inline]
 pub(super) fn prefix_after(key: &[u8], skip: usize) -> u64 {
     match (key.get(skip..).unwrap_or_default(), key.last_chunk::<8>()) {
-        // The last eight bytes, without those that are skipped or before: cheaper than copying fewer than eight.
+        // Fewer than eight bytes are left: shifts the key's last eight bytes, which is cheaper than copying the rest.
         (rest, Some(last)) if (1..8).contains(&rest.len()) => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
         (rest, _) => key::prefix(rest),
     }

@@ -2,9 +2,9 @@
 //!
 //! Readers descend by optimistic lock coupling (Leis et al., "The ART of Practical Synchronization", DaMoN 2016): take the child's version,
 //! then check that the parent has not changed since the child was chosen. A writer that splits a node makes the versions of all nodes it
-//! changes odd before it changes any, so a reader that comes to a node already split, from a parent that did not say so, finds
-//! the parent changed and starts over: no entry is ever missed. Leaves are linked to the right (Lehman and Yao 1981): what a leaf has
-//! held stays in it or moves to its right neighbour, so a walk that took a leaf's entries and its link together misses nothing either.
+//! changes odd before it changes any. So a reader that reached a split child through the parent's old content finds the parent's version
+//! changed and starts over: no entry is ever missed. Leaves are linked to the right (Lehman and Yao 1981): an entry stays in its leaf or
+//! moves to the right neighbour, so a walk that copies a leaf's entries together with its link misses nothing either.
 
 use super::arena::{Arena, Entry, EntryRef, Node, NodeRef, NodeSlot, WIDTH};
 use super::node::SearchKey;
@@ -17,13 +17,13 @@ pub(super) enum Goal<'a> {
     First,
     /// The end, behind the last entry.
     End,
-    /// The first entry at or after the target. If that is the first of a leaf, the goal may be the end of the leaf before.
+    /// The first entry at or after the target. If it is the first of its leaf, the search may end behind the last entry of the leaf before.
     AtOrAfter(SearchKey<'a>),
-    /// Behind the last entry before the target, in the leaf of that entry if there is one.
+    /// The position behind the last entry before the target, in the leaf of that entry if there is one.
     Before(SearchKey<'a>),
 }
 
-/// Entries of a leaf and the way on, as they were at one moment.
+/// Entries of a leaf and its link to the right, as they were at one moment.
 #[derive(Debug)]
 pub(super) struct LeafCopy {
     entries: [Option<EntryRef>; WIDTH],
@@ -34,7 +34,7 @@ impl LeafCopy {
     /// No entries.
     pub(super) const EMPTY: LeafCopy = LeafCopy { entries: [None; WIDTH], next: None };
 
-    /// The entry at a place, or `None` behind the last.
+    /// The entry at an index; `None` behind the last.
     #[inline]
     pub(super) fn entry(&self, at: usize) -> Option<EntryRef> {
         self.entries.get(at).copied().flatten()
@@ -67,20 +67,20 @@ impl Tree {
         Tree { arena, root: NodeSlot::new(None), height: AtomicU32::new(0) }
     }
 
-    /// The entry a reference from this tree names.
+    /// The entry of a reference from this tree.
     #[inline]
     pub(super) fn entry(&self, entry: EntryRef) -> Entry<'_> {
         self.arena.entry(entry)
     }
 
-    /// Hints that the leaf in which `target` would be will be searched: begins to load it, without waiting.
+    /// Prefetches the leaf in which `target` would be, and returns it.
     pub(super) fn expect(&self, target: SearchKey<'_>) -> Option<NodeRef> {
         let leaf = self.about(target)?;
         self.arena.prefetch_node(leaf);
         Some(leaf)
     }
 
-    /// A hint, when [`Tree::expect`] has had time: the first entry at or after `target` will be read.
+    /// Prefetches the first entry at or after `target`, some time after [`Tree::expect`].
     pub(super) fn expect_entry(&self, target: SearchKey<'_>) {
         if let Some(leaf) = self.about(target) {
             self.expect_entry_in(leaf, target);
@@ -94,7 +94,7 @@ impl Tree {
         }
     }
 
-    /// The leaf in which `target` would be, if the tree does not change meanwhile; if it does, some node.
+    /// The leaf in which `target` would be. If the tree changes meanwhile, the result may be any node: good enough for a prefetch.
     fn about(&self, target: SearchKey<'_>) -> Option<NodeRef> {
         let mut at = self.root.load()?;
         for _ in 0..self.height.load(Ordering::Relaxed) {
@@ -108,22 +108,22 @@ impl Tree {
     pub(super) fn first_at_or_after(&self, target: SearchKey<'_>) -> Option<EntryRef> {
         let first = |node: Node<'_>, at: usize| if at < node.len() { (Some(node.entry(at)), None) } else { (None, node.next()) };
         let (entry, next) = self.locate(Goal::AtOrAfter(target), first)?;
-        // The first entry of a leaf with a left neighbour never changes: it is the separator.
+        // The first entry of the next leaf never changes, because it is the separator in the parent.
         entry.or_else(|| self.read(next?, |node| node.entry(0)).into())
     }
 
-    /// The leaf of a goal, and the place in it.
+    /// A copy of the leaf in which a search ends, and the index in the leaf.
     pub(super) fn leaf(&self, goal: Goal<'_>) -> Option<(LeafCopy, usize)> {
         self.locate(goal, |node, at| (LeafCopy::of(node), at))
     }
 
-    /// The leaf to the right of one seen before.
+    /// The leaf to the right of an earlier copy.
     pub(super) fn leaf_after(&self, leaf: &LeafCopy) -> Option<LeafCopy> {
         Some(self.read(leaf.next?, LeafCopy::of))
     }
 
-    /// Applies `take` to the goal's leaf and the place in it; `None` if the tree is empty. `take` may see a leaf amid a change; then its
-    /// result is thrown away.
+    /// Applies `take` to the leaf in which the search ends and the index in the leaf; `None` if the tree is empty. `take` may see a leaf
+    /// that is being changed; then its result is discarded and the search repeated.
     fn locate<T>(&self, goal: Goal<'_>, take: impl Fn(Node<'_>, usize) -> T) -> Option<T> {
         let mut attempt = 0;
         loop {
@@ -139,7 +139,7 @@ impl Tree {
         let Some(root) = self.root.load() else { return Ok(None) };
         let mut node = self.arena.node(root);
         let mut version = node.begin().ok_or(Changed)?;
-        // The link to the root has no version. It is changed before the old root's version becomes even again.
+        // The reference to the root has no version, so it is read again: a writer changes it before the old root's version becomes even.
         check(self.root.load() == Some(root))?;
         while let Some(children) = node.children {
             let child = children[goal.child(node, &self.arena)].load().ok_or(Changed)?;
@@ -187,7 +187,7 @@ impl Goal<'_> {
         rank.saturating_sub(1)
     }
 
-    /// The place in a leaf.
+    /// The index in a leaf at which the search ends.
     #[inline]
     pub(super) fn place(&self, node: Node<'_>, arena: &Arena) -> usize {
         match self {

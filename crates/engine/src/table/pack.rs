@@ -1,11 +1,11 @@
-//! Threads that compress data blocks for tables under construction while processors are free; one set per open database.
+//! Helpers: threads that compress data blocks for tables under construction while processors are idle; one set per open database.
 //!
-//! A table's [`Window`](super::window::Window) hands batches of blocks over and takes them back in order. A batch that no helper has begun
-//! goes back unpacked, and whoever asked for it packs it: a table needs no helper to be finished, and waits only for one that is at its
-//! oldest batch.
+//! A table's [`Window`](super::window::Window) submits batches of blocks and takes them back in order. If no helper has begun a batch, the
+//! table's own thread takes it back and compresses it. So a table never depends on helpers, and waits only for a helper that is working on
+//! its oldest batch.
 //!
-//! How many helpers work follows once a second from what the processors have left. Helpers run at a low priority of the operating system:
-//! what they get is what others leave, and if that is next to nothing they are not asked any more.
+//! The number of helpers allowed to work is set once a second by the number of idle processors. Helpers run at a low priority of the
+//! operating system and get only the time that other threads leave; if that is next to nothing, no batches are given to them.
 
 use crate::codec::{Codec, Compression, Compressor, Trained};
 use crate::cpu::thread_ns;
@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Niceness of helpers: under contention they get a tenth of a thread's time.
+/// Niceness of helpers: in competition with a normal thread they get a tenth of the time.
 const NICE: i32 = 10;
-/// A helper that finds less than this part of a processor to work with only gets into the way.
+/// Least idle part of a processor for which a helper is worthwhile.
 const LEAST: f64 = 0.15;
 
 thread_local! {
-    /// Contexts are costly to set up: one set per thread, for all tables that it works on.
+    /// Compression contexts are costly to set up, so each thread keeps one set for all tables.
     static COMPRESSOR: RefCell<Compressor> = RefCell::default();
 }
 
@@ -67,7 +67,7 @@ impl Batch {
         self.packed_ends.len() == self.ends.len()
     }
 
-    /// Compresses the blocks that are not yet, in this thread. A panic becomes the error that the job ends with: `Closed`.
+    /// Compresses, on this thread, the blocks that are not compressed yet. A panic becomes the error `Closed`, which ends the job.
     pub fn pack(&mut self) -> Result<()> {
         catch_unwind(AssertUnwindSafe(|| COMPRESSOR.with_borrow_mut(|compressor| self.pack_with(compressor)))).map_err(|_| {
             COMPRESSOR.set(Compressor::default());
@@ -85,12 +85,12 @@ impl Batch {
         }
     }
 
-    /// Compresses the batch if it is not yet.
+    /// Compresses the batch if that has not been done.
     pub fn into_packed(mut self) -> Result<Self> {
         self.pack().map(|()| self)
     }
 
-    /// The payload of each block, and codec and raw length if it is compressed. Only of a batch that was compressed.
+    /// The payload of each block, with codec and raw length if it is compressed. The batch must have been packed.
     pub fn blocks(&self) -> impl Iterator<Item = (&[u8], Option<(Codec, u32)>)> {
         (0..self.ends.len()).map(|n| {
             let (raw, packed) = (piece(&self.raw, &self.ends, n), piece(&self.packed, &self.packed_ends, n));
@@ -125,7 +125,7 @@ impl Slot {
         self.packed.lock().take()
     }
 
-    /// Waits for the batch. Only for one that [`Packers::reclaim`] did not give back: a helper has it.
+    /// Waits for the batch. Only if [`Packers::reclaim`] did not return it, because a helper has it.
     pub fn take(&self) -> Result<Batch> {
         let mut packed = self.packed.lock();
         loop {
@@ -137,7 +137,7 @@ impl Slot {
     }
 }
 
-/// The helpers of a database and the batches that wait for one. Starts without any: see [`Packers::look`].
+/// The helpers of a database and the batches that wait for one. No helper works before the first [`Packers::look`].
 #[derive(Default)]
 pub struct Packers {
     shared: Arc<Shared>,
@@ -172,9 +172,9 @@ impl fmt::Debug for Packers {
 }
 
 impl Packers {
-    /// Decides how many helpers may work from now on. `idle` is how many processors' worth of time nobody used for the last `elapsed`, of
-    /// the `cpus` that this process may use (both may be fractions). At most one helper less than there are processors: the job has one.
-    /// What the helpers used themselves counts as free, or they would stop and go by turns.
+    /// Sets the number of helpers that may work from now on: at most one less than `cpus`, the number of processors that this process may
+    /// use, because the job itself needs one. `idle`: number of processors that were idle during the last `elapsed`. Both may be fractions.
+    /// Time that helpers used counts as idle; otherwise their number would swing between none and all.
     pub fn look(&self, idle: f64, cpus: f64, elapsed: Duration) {
         let spent = self.shared.spent_ns.swap(0, Ordering::Relaxed) as f64 / elapsed.as_nanos().max(1) as f64;
         let most = (cpus.ceil() - 1.0).max(0.0);
@@ -182,12 +182,12 @@ impl Packers {
         self.shared.allowed.store(allowed as usize, Ordering::Relaxed);
     }
 
-    /// A helper may be at hand.
+    /// Returns whether any helper may work.
     pub(super) fn may_help(&self) -> bool {
         self.shared.allowed.load(Ordering::Relaxed) > 0
     }
 
-    /// Hands a batch over to whoever is first: a helper, or the caller that asks for it back.
+    /// Queues a batch for a helper, or for the caller, who may take it back.
     pub(super) fn submit(&self, batch: Batch) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
         let mut queue = self.shared.queue.lock();
@@ -197,21 +197,21 @@ impl Packers {
                 self.shared.work.notify_one();
             } else {
                 let shared = Arc::clone(&self.shared);
-                // Without a thread to be had, the caller goes on by itself.
+                // If no thread can be started, the caller compresses the batch itself.
                 queue.helpers.extend(Builder::new().name("sinterdb-pack".into()).spawn(move || help(&shared)));
             }
         }
         slot
     }
 
-    /// Takes a batch back that no helper has begun; `None` if one has.
+    /// Takes back a batch that no helper has begun; `None` if a helper has it.
     pub(super) fn reclaim(&self, slot: &Arc<Slot>) -> Option<Batch> {
         let mut queue = self.shared.queue.lock();
         let at = queue.batches.iter().position(|(other, _)| Arc::ptr_eq(other, slot))?;
         queue.batches.remove(at).map(|(_, batch)| batch)
     }
 
-    /// Ends the helpers, each after the batch it is at. Tables that are still under construction go on without them.
+    /// Ends the helpers, each after its current batch. Tables under construction go on without them.
     pub fn end(&self) {
         let helpers = {
             let mut queue = self.shared.queue.lock();
@@ -219,7 +219,7 @@ impl Packers {
             std::mem::take(&mut queue.helpers)
         };
         self.shared.work.notify_all();
-        // None can have panicked: it would have been caught.
+        // A helper cannot have panicked, because `Batch::pack` catches panics.
         helpers.into_iter().for_each(|helper| drop(helper.join()));
     }
 }
@@ -230,9 +230,9 @@ impl Drop for Packers {
     }
 }
 
-/// A helper's life.
+/// The main loop of a helper.
 fn help(shared: &Shared) {
-    // It may always become nicer.
+    // Lowering the own priority is always permitted.
     let _ = nice(NICE);
     let mut queue = shared.queue.lock();
     while !queue.closing {

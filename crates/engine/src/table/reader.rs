@@ -56,7 +56,7 @@ pub struct Table {
     broken: Option<Error>,
 }
 
-/// A part of a table in use: either lent by its slot, or owned.
+/// A part of a table in use: borrowed from its slot, or owned.
 pub(super) enum Held<T> {
     Lent(Guard<Option<Arc<Cached<T>>>>),
     Own(Arc<Cached<T>>),
@@ -105,7 +105,7 @@ impl Table {
         let tail = frames.read(footer_at, FOOTER_BYTES)?;
         let (footer, identity) = Footer::decode(&tail, frames.salt, footer_at).map_err(|what| frames.corrupt(footer_at, what))?;
         if identity != info.identity || footer.number != info.number || footer.db != db {
-            return Err(frames.corrupt(footer_at, "another table than the manifest names"));
+            return Err(frames.corrupt(footer_at, "the file is another table than the manifest names"));
         }
         let at = footer_at - footer.sections[Section::Properties as usize];
         let payload = frames.plain(at, read_section(&frames, &footer, Section::Properties)?)?;
@@ -130,7 +130,7 @@ impl Table {
         }))
     }
 
-    /// Tells the table whether its level is the last of the tree: its reads are counted accordingly.
+    /// Sets whether the table lies on the last level of the tree, for counts of its reads.
     pub fn set_last_level(&self, yes: bool) {
         self.file.set_last_level(yes);
     }
@@ -155,7 +155,7 @@ impl Table {
         (self.properties.raw_block_bytes, self.properties.data_blocks)
     }
 
-    /// Stands for a table that is damaged or missing, so that others can be read: whatever needs its contents gets `error`.
+    /// A stand-in for a damaged or missing table, so that other tables can be read: reads of its contents return `error`.
     pub fn broken(db: DbId, info: Arc<TableInfo>, cache: &Arc<Cache>, error: Error) -> Arc<Table> {
         let number = info.number;
         let id = FileId::table(number);
@@ -174,17 +174,17 @@ impl Table {
         })
     }
 
-    /// The table is a stand-in for one that is damaged or missing.
+    /// Returns whether the table is a stand-in for one that is damaged or missing.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// The error of a broken table. Asked where something is read for the first time: nothing of a broken table ever is in the cache.
+    /// Returns the error of a broken table. Checked only before reads from the medium, because the cache never holds parts of such a table.
     fn check_intact(&self) -> Result<()> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// [`Error::Invalid`] if this build lacks the codec of its data blocks.
+    /// [`Error::Invalid`] if this build lacks the codec of the table's data blocks.
     pub fn check_codec(&self) -> Result<()> {
         let missing = self.properties.codec.missing();
         missing.map_or(Ok(()), |missing| Err(Error::invalid(format!("{}: {missing}", self.frames.id))))
@@ -219,7 +219,7 @@ impl Table {
         let index = self.index()?;
         for number in index.find(key)..index.len() {
             let block = self.block(&index, number, options)?;
-            // Prefix, tags and offsets are needed one after another; this way their misses overlap.
+            // Prefix, tags and offsets are needed one after another; prefetching them makes their cache misses overlap.
             block.prefetch();
             match block.get(key, hash, snapshot, &mut visit) {
                 Some(ControlFlow::Break(())) => break,
@@ -230,8 +230,8 @@ impl Table {
         Ok(())
     }
 
-    /// Starts to fetch into the CPU's caches what `get` will touch first (filter line, index): for batches of gets. Never blocks
-    /// on the medium.
+    /// Prefetches what `get` touches first, a line of the filter and the index, into the processor's cache: for batches of gets. Never
+    /// reads the medium.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if let Some(line) = self.resident.filter.load().as_ref().and_then(|filter| filter.line(hash)) {
@@ -242,9 +242,9 @@ impl Table {
         }
     }
 
-    /// The second step of a batch, when [`Table::prefetch`] has had time: starts to fetch the head of the block where `key` would be, or,
-    /// if it is not in memory and reads wait for the medium often, to read it, so that the reads of a batch overlap. Does not wait for the
-    /// block. False if the table certainly has no version of the key, so that `get` need not be called.
+    /// The second step of a batch of gets, some time after [`Table::prefetch`]: prefetches the head of the block where `key` would be. If
+    /// the block is not in memory and reads often wait for the medium, starts to read it, so that the reads of a batch overlap. Does not
+    /// wait for the block. False if the table certainly has no version of the key, so that `get` need not be called.
     #[inline]
     pub fn prefetch_block(&self, key: &[u8], hash: u64) -> bool {
         let filter = self.resident.filter.load();
@@ -256,7 +256,7 @@ impl Table {
             let number = index.find(key);
             match self.resident.block(number).map(Slot::load).as_deref().and_then(Option::as_ref) {
                 Some(block) => block.prefetch(),
-                // A filter that is not in memory may say that it need not be read.
+                // Without the filter in memory no read is started: the filter may show that the block need not be read.
                 None if self.file.is_slow() && (filter.is_some() || self.has_no_filter()) => self.announce_block(index, number),
                 None => {}
             }
@@ -268,8 +268,8 @@ impl Table {
         self.footer.sections[Section::Filter as usize] == 0
     }
 
-    /// Tells the store that a block will be read, if the table has it, the cache does not, and it is not a long value: that would push out
-    /// of a small page cache what the others will read.
+    /// Asks the store to read a block ahead, if the block exists and is not in the cache. Skips blocks with long values, which could push
+    /// other blocks of the batch out of a small page cache.
     #[cold]
     fn announce_block(&self, index: &Index, number: usize) {
         if number < index.len() && !self.holds_block(number) {
@@ -280,7 +280,7 @@ impl Table {
         }
     }
 
-    /// The table's range tombstones; shared and empty for most tables, without reading the medium.
+    /// The table's range tombstones. Most tables have none and return a shared empty set without reading the medium.
     pub fn range_tombstones(&self) -> Result<Arc<RangeTombstones>> {
         static NONE: OnceLock<Arc<RangeTombstones>> = OnceLock::new();
         let Some(range) = self.footer.section(Section::RangeTombstones) else {
@@ -296,13 +296,13 @@ impl Table {
         Ok(Arc::clone(self.tombstones.get_or_init(|| Arc::new(tombstones))))
     }
 
-    /// The table's range tombstones, if it has some and they were read.
+    /// The table's range tombstones, if there are any and they were read before.
     pub fn known_tombstones(&self) -> Option<&RangeTombstones> {
         self.tombstones.get().map(|known| &**known)
     }
 
-    /// User keys that cut the table into about `pieces` pieces of equal bytes (from its index): for splitting compactions. Ascending, fewer
-    /// than `pieces`.
+    /// User keys, from the index, that divide the table into about `pieces` parts of equal size, for splitting compactions. Ascending,
+    /// fewer than `pieces`.
     pub fn split_points(&self, pieces: usize) -> Result<Vec<Vec<u8>>> {
         let index = self.index()?;
         let mut points: Vec<Vec<u8>> = Vec::new();
@@ -312,7 +312,7 @@ impl Table {
             while block < index.len() && index.extent(block).0 + index.extent(block).1 < target {
                 block += 1;
             }
-            // The last separator is the end of the table, which cuts nothing.
+            // The last separator is the end of the table and divides nothing.
             if block + 1 >= index.len() {
                 break;
             }
@@ -343,12 +343,13 @@ impl Table {
         self.footer.section(Section::Index).map_or(0, |index| index.end - index.start)
     }
 
-    /// The newest number that an entry with number 0 may once have had. A table that does not say may have had any of its numbers zeroed.
+    /// The newest sequence number that an entry may have had before it was zeroed. In a table without this property, any number may have
+    /// been zeroed.
     pub fn zeroed_seq(&self) -> Seq {
         self.properties.zeroed_seq.unwrap_or(self.info.max_seq)
     }
 
-    /// The table's facts for estimating how much of it is alive and how old. Entries that lost their number may be of any age.
+    /// Facts of the table for estimates of its live bytes by age. Entries with a zeroed number may be of any age.
     pub fn holding(&self) -> Holding<'_> {
         let oldest = if self.zeroed_seq() > 0 { 0 } else { self.info.min_seq };
         Holding { bytes: self.info.bytes, entries: self.info.entries, seqs: (oldest, self.info.max_seq), sample: &self.properties.sample }
@@ -391,14 +392,14 @@ impl Table {
         }
     }
 
-    /// A data block if it is resident.
+    /// A data block if it is in its slot.
     #[inline]
     pub(super) fn resident_block(&self, number: usize) -> Option<Held<Block>> {
         let guard = self.resident.block(number)?.load();
         guard.is_some().then_some(Held::Lent(guard))
     }
 
-    /// The cache has a data block, in either part.
+    /// Returns whether the cache has a data block, compressed or not.
     pub(super) fn holds_block(&self, number: usize) -> bool {
         self.resident_block(number).is_some() || self.cache.holds_packed(&*self.resident, Resident::slot_of(number))
     }
@@ -428,7 +429,7 @@ impl Table {
         Ok(part)
     }
 
-    /// The index for a scan: if it has to be read, it is not kept.
+    /// The index for a scan. If it has to be read, the cache does not keep it.
     pub(super) fn index_for_scan(&self) -> Result<Arc<Cached<Index>>> {
         let guard = self.resident.index.load();
         if guard.is_some() {
@@ -448,7 +449,7 @@ impl Table {
             .ok_or_else(|| self.frames.corrupt(at, "damaged index"))
     }
 
-    /// A data block that is not in its slot: from the compressed part of the cache, or else from the medium.
+    /// Loads a data block that is not in its slot: from the compressed share of the cache, or else from the medium.
     #[cold]
     pub(super) fn load_block(&self, index: &Index, number: usize, options: ReadOptions) -> Result<Arc<Cached<Block>>> {
         if let Some(block) = self.unpack_block(number)? {
@@ -505,12 +506,12 @@ impl Table {
         let slot = Resident::slot_of(number);
         match packed {
             Some(packed) if packed.memory() <= self.cache.packed_capacity() => self.cache.keep_packed(&*self.resident, slot, place, packed),
-            // A block that does not fit into the compressed part may still fit into the other.
+            // A block that does not fit into the compressed share may still fit into the other one.
             _ => self.cache.keep(&self.resident, slot, place, block),
         }
     }
 
-    /// The compression dictionary, if the table has one; stays with the table once used.
+    /// The compression dictionary, if the table has one. Read on first use and kept as long as the table is open.
     pub(super) fn dictionary(&self) -> Result<Option<&Dictionary>> {
         let Some(range) = self.footer.section(Section::Dictionary) else { return Ok(None) };
         if let Some(known) = self.dictionary.get() {
@@ -532,22 +533,22 @@ impl Table {
         }
     }
 
-    /// A length in memory.
+    /// Converts a length to `usize`.
     pub(super) fn length(&self, offset: u64, length: u64) -> Result<usize> {
         usize::try_from(length).map_err(|_| self.frames.corrupt(offset, "a block is larger than memory"))
     }
 
-    /// A block whose checksum is right has entries that are not.
+    /// The error of a block with a valid checksum and invalid entries.
     #[cold]
     pub(super) fn damaged_block(&self, index: &Index, number: usize) -> Error {
         self.frames.corrupt(index.extent(number).0, "a damaged entry in a data block")
     }
 }
 
-/// A block from the medium, with its compressed form if the cache is to keep that.
+/// A block from the medium, with its compressed form if the cache keeps compressed blocks.
 pub(super) type Fresh = (Arc<Cached<Block>>, Option<Packed>);
 
-/// The block in a verified frame; also its compressed form, if the cache `packs` and the frame is compressed.
+/// The block in a verified frame, and its compressed form if `packs` is set and the frame is compressed.
 fn fresh(lent: Lent<'_>, packs: bool) -> (Option<Block>, Option<Packed>) {
     let packed = lent.packed.filter(|_| packs).and_then(|(codec, payload)| Packed::of(codec, lent.raw.len(), payload));
     (Block::parse(lent.raw), packed)
@@ -568,7 +569,7 @@ impl ReadAt for NoFile {
 }
 
 impl Drop for Table {
-    /// Gives its bytes back to the budget.
+    /// Removes the table's parts from the cache.
     fn drop(&mut self) {
         self.forget();
     }

@@ -20,8 +20,8 @@ const BEFORE_LENGTH: usize = 12;
 /// The last version whose headers have 16 bytes.
 const LAST_FIXED: u16 = 2;
 
-/// Bytes that a record may have moved and still be recognised. At this reach, random bytes pass for the header of a moved record once in
-/// 32,768 times that their lengths fit, before the payload's checksum is asked.
+/// Farthest distance, bytes, from where a record was written at which it is still recognised. With this reach, random bytes whose lengths
+/// fit pass for the header of a moved record once in 32,768 times; then the payload's checksum decides.
 pub const REACH: usize = 64 << 10;
 
 /// The salts of one log.
@@ -32,7 +32,7 @@ pub(super) struct Salts {
     version: u16,
 }
 
-/// A record whose header is right and which lies wholly in the file; the payload has not been looked at.
+/// A record with a valid header that lies wholly in the file; the payload has not been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub synced: u32,
@@ -47,7 +47,7 @@ pub(super) struct Record {
     payload_check: u32,
 }
 
-/// The first bytes of `bytes`, zeros behind their end; `None` if there are none.
+/// The first [`RECORD_HEADER`] bytes of `bytes`, padded with zeros; `None` if `bytes` is empty.
 #[inline]
 pub(super) fn header_at(bytes: &[u8]) -> Option<[u8; RECORD_HEADER]> {
     if let Some(whole) = bytes.first_chunk() {
@@ -70,8 +70,8 @@ pub(super) fn lengths(version: u16, header: &[u8; RECORD_HEADER]) -> Option<(usi
 }
 
 impl Salts {
-    /// Record headers of a manifest are not bound to the database: if the file header, which says what database it is, is gone,
-    /// then the watermarks behind it must still be found. Payloads always are.
+    /// The salts of a file. Record headers of a manifest are not bound to the database: if the file header, which names the database, is
+    /// damaged, the watermarks behind it must still be found. Payloads are always bound to the database.
     pub fn new(db: &DbId, id: FileId, version: u16) -> Self {
         let header_db = if id.kind == FileKind::Manifest { &DbId([0; 16]) } else { db };
         Salts { header: Salt::new(header_db, id), payload: Salt::new(db, id), version }
@@ -146,7 +146,7 @@ impl Salts {
         self.found(header, offset, file_len).filter(|record| record.origin == offset)
     }
 
-    /// The record whose header stands at `offset`, there or up to [`REACH`] away from where it was written. Cheap to refuse: a scan asks
+    /// The record whose header stands at `offset`, at most [`REACH`] from where it was written. Refusing is cheap, because a scan calls
     /// this at every byte.
     #[inline]
     pub fn found(self, header: &[u8; RECORD_HEADER], offset: usize, file_len: usize) -> Option<Record> {
@@ -170,7 +170,7 @@ impl Salts {
         Some(Record { synced, header: header_len, len, end: offset + header_len + len, origin: origin as usize, payload_check })
     }
 
-    /// The payload of the record is what was written.
+    /// Returns whether the payload of the record is what was written.
     pub fn payload_is_good(self, record: &Record, payload: &[u8]) -> bool {
         self.payload_check(record.origin + record.header, payload) == record.payload_check
     }

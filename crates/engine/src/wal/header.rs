@@ -8,11 +8,10 @@ use sinter_storage::store::{FileId, FileKind};
 /// The version of the record format behind the header, as it is written.
 pub const VERSION: u16 = 3;
 
-/// The oldest version that is read. In version 1 a record that moved cannot be told from junk. The header of a record has a fixed length
-/// up to version 2.
+/// The oldest version that is read. A moved record is recognised from version 2 on, and record headers have a fixed length up to it.
 pub(super) const OLDEST: u16 = 1;
 
-/// Most bytes of a log's own first words.
+/// Most bytes of a header's content.
 pub const MAX_EXTRA: usize = 64 << 10;
 
 const MAGIC: &[u8; 8] = b"SINTRLOG";

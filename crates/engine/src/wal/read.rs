@@ -26,32 +26,32 @@ pub struct LogEnd {
 /// Summary of one log file, without the records themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSurvey {
-    /// The database it belongs to; `None` if the (never synced) header was torn.
+    /// The database that the log belongs to; `None` if the header was torn and never synced.
     pub db: Option<DbId>,
-    /// The `extra` given to [`super::LogWriter::create`]; `None` if the (never synced) header was torn: then there are no records.
+    /// The `extra` given to [`super::LogWriter::create`]; `None` if the header was torn and never synced: then there are no records.
     pub extra: Option<Vec<u8>>,
     /// End of the log.
     pub end: LogEnd,
-    /// Good records, markers not counted.
+    /// Good records, without markers.
     pub records: u64,
     /// Offset of the first good record.
     pub first_record: Option<u64>,
     /// Offset of the header's end.
     start: usize,
-    /// The format version: the engine's payloads go by it, too.
+    /// The format version, of record headers and of the engine's payloads.
     pub version: u16,
 }
 
 /// One log file, read whole. Damage below the synced watermark is `Corrupt`; above it the tail is cut and reported in `end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// The database it belongs to; `None` if the (never synced) header was torn.
+    /// The database that the log belongs to; `None` if the header was torn and never synced.
     pub db: Option<DbId>,
-    /// The `extra` given to [`super::LogWriter::create`]; `None` if the (never synced) header was torn: then there are no records.
+    /// The `extra` given to [`super::LogWriter::create`]; `None` if the header was torn and never synced: then there are no records.
     pub extra: Option<Vec<u8>>,
     /// End of the log.
     pub end: LogEnd,
-    /// The good part.
+    /// The good part of the file.
     bytes: Vec<u8>,
     /// Offset of the first record.
     start: usize,
@@ -80,7 +80,7 @@ impl Log {
 /// anything else is known). `Corrupt` for damage below a synced watermark and for a file that belongs elsewhere.
 pub fn read_log(store: &dyn Store, db: Option<DbId>, id: FileId) -> Result<Log> {
     let file = store.open(id)?;
-    let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "longer than memory"))?;
+    let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "the file is longer than can be addressed"))?;
     let mut bytes = vec![0; len];
     file.read_at(0, &mut bytes)?;
     parse_log(bytes, db, id)
@@ -118,7 +118,7 @@ pub fn walk_log(
     let mut at = survey.start;
     while at < end {
         let Some((record, payload)) = good_record(salts, &mut window, at)? else {
-            return Err(Error::corrupt(id, at as u64, "a record that was good a moment ago is not any more"));
+            return Err(Error::corrupt(id, at as u64, "a record that was valid in the survey is damaged or missing now"));
         };
         if !payload.is_empty() {
             visit(at as u64, payload)?;
@@ -145,7 +145,7 @@ impl ReadAt for Content {
     }
 }
 
-/// [`survey_log`] of a file that is open. Of a segment that is written meanwhile, the survey covers the records that were there at some
+/// [`survey_log`] of an open file. If another process appends to the segment, the survey covers the records that were in the file at some
 /// moment between the call and its return.
 pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
     let mut window = Window::new(file, id)?;
@@ -153,7 +153,7 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
         Some(head) => head,
         None => {
             let survey = survey_without_header(&mut window, db, id);
-            // A writer beside may have written the header since it was read.
+            // Another process may have written the header since it was read.
             window = Window::new(file, id)?;
             let Some(head) = read_head(&mut window, db, id)? else { return survey };
             head
@@ -177,12 +177,12 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
         if data == good {
             break (data, tail);
         }
-        // A writer beside turns zeros into records, in order. Only a place that is still no record, after the bytes behind it were seen,
-        // is damage or the end.
+        // Another process may turn zeros into records, in order. So the offset `good` is damage or the end only if it is still no record
+        // after the bytes behind it have been read.
         let mut now = Window::new(file, id)?;
         match good_record(salts, &mut now, good)?.map(|(record, _)| record.end) {
             None => break (data, tail),
-            // The record is newer than the length that this survey goes by, and so is all that follows.
+            // The record was appended after this survey took the length of the file; it ends the survey.
             Some(end) if end > window.len() => break (good, Tail::default()),
             Some(_) => window.forget(),
         }
@@ -202,14 +202,14 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
 
 /// The header of a log file.
 struct Head {
-    /// Its length, bytes.
+    /// Length of the header, bytes.
     start: usize,
     version: u16,
     db: DbId,
     extra: Vec<u8>,
 }
 
-/// Reads the header, which must be of this database, file and a known version; `None`: it is not whole.
+/// Reads the file's header. `None`: the header is not whole. An error if it is of another database or file, or of an unknown version.
 fn read_head(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<Option<Head>> {
     let most = window.len().min(header::FIXED + MAX_EXTRA);
     let Some(found) = header::decode(window.get(0, most)?.unwrap_or_default()) else { return Ok(None) };
@@ -217,7 +217,7 @@ fn read_head(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<Op
     Ok(Some(Head { start: found.len, version: found.version, db: found.db, extra: found.extra.to_vec() }))
 }
 
-/// End of the file without the zeros that may have been written ahead; only segments have those, manifests do not.
+/// End of the file without zeros that may have been written ahead; manifests have no such zeros.
 fn end_of_data(window: &mut Window<'_>, id: FileId, from: usize) -> Result<usize> {
     if id.kind == FileKind::Log { window.end_of_data(from) } else { Ok(window.len()) }
 }
@@ -231,12 +231,13 @@ fn good_record<'w>(salts: Salts, window: &'w mut Window<'_>, at: usize) -> Resul
     Ok(salts.payload_is_good(&record, payload).then_some((record, payload)))
 }
 
-/// The payload is asked for with the header before it, so that a scan that goes on behind the header finds the window where it needs it.
+/// The payload of the record at `at`. Reads header and payload together, so that a scan that goes on just behind the header finds the bytes
+/// in the window.
 fn payload<'w>(window: &'w mut Window<'_>, at: usize, record: &Record) -> Result<Option<&'w [u8]>> {
     Ok(window.get(at, record.header + record.len)?.and_then(|bytes| bytes.get(record.header..)))
 }
 
-/// The header was right when it was written, but is this the file we asked for?
+/// Checks that a valid header belongs to this database and file, and has a version that this program reads.
 fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Result<()> {
     if found.id != id || db.is_some_and(|db| db != found.db) {
         let belongs = db.map(|db| format!(" of database {db}")).unwrap_or_default();
@@ -250,7 +251,8 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
     Ok(())
 }
 
-/// The first sync of a log covers its header, so any watermark at all proves that a header which is not there has been damaged.
+/// Surveys a log without a whole header. The first sync of a log covers its header, so any watermark in the file proves that the header was
+/// damaged; without one, the whole file is a torn end.
 fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
     let data = end_of_data(window, id, 0)?;
     let mut tail = Tail::default();
@@ -266,16 +268,16 @@ fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) 
     Ok(LogSurvey { db: None, extra: None, end, records: 0, first_record: None, start: 0, version: VERSION })
 }
 
-/// Findings behind damage.
+/// Findings of a scan behind damage.
 #[derive(Default)]
 struct Tail {
     synced: u32,
     records: u64,
 }
 
-/// Looks at every byte of `range` for records that begin there, at their place or moved, until one knows of durable bytes above `good`.
-/// A watermark is true of the file wherever it stands. Time is linear in the file: a header check per byte that is not within
-/// zeros, and payloads are read for no more than the length of the file in all, whatever lengths claim.
+/// Searches every byte of `range` for the start of a record, in place or moved, until a watermark above `good` is found. The watermark of a
+/// moved record counts, too, because it speaks of the file. Time is linear in the file: one header check per byte outside of zeros, and
+/// payload checks for at most the length of the file in all.
 fn scan(salts: Salts, window: &mut Window<'_>, range: Range<usize>, good: usize) -> Result<Tail> {
     let mut tail = Tail::default();
     let len = window.len();
@@ -285,13 +287,13 @@ fn scan(salts: Salts, window: &mut Window<'_>, range: Range<usize>, good: usize)
         let Some(head) = window.header(at)? else { break };
         let here = at;
         at += 1;
-        // Pages that did not reach the medium are zeros.
+        // Pages that did not reach the medium read as zeros: skips them at once.
         if head == [0; RECORD_HEADER] {
             at = at.max((window.end_of_zeros(here)? + 1).saturating_sub(RECORD_HEADER));
             continue;
         }
         let Some(record) = salts.found(&head, here, len) else { continue };
-        // The header of a moved record may be one by chance; the payload tells.
+        // Random bytes may pass for the header of a moved record, so only its payload's checksum makes its watermark count.
         let in_place = record.origin == here;
         if in_place {
             tail.synced = tail.synced.max(record.synced);

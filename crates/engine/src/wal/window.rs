@@ -1,14 +1,14 @@
-//! A piece of a file, moved along as the file is read: a log may be longer than memory can hold.
+//! A window over a file that moves along as the file is read: a log may be longer than memory.
 
 use super::frame::{RECORD_HEADER, header_at};
 use crate::error::{Error, Result};
 use sinter_storage::store::{FileId, FileKind, ReadAt};
 use std::io::ErrorKind;
 
-/// Bytes read at once. Records longer than that are read whole. Tests meet every boundary.
+/// Bytes read at once. Longer records are read whole. Tests use a small odd number, so that records cross the boundary everywhere.
 const PIECE: usize = if cfg!(test) { 61 } else { 1 << 20 };
 
-/// Bytes that are compared with zeros at once.
+/// Bytes compared with zeros at once.
 const CHUNK: usize = 256;
 
 fn is_zero(bytes: &[u8]) -> bool {
@@ -17,7 +17,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 pub(super) struct Window<'a> {
     file: &'a dyn ReadAt,
-    /// The file may become shorter: a writer gives back the zeros at the end of a segment.
+    /// The file may become shorter, because another process removes the zeros at the end of a segment.
     may_shrink: bool,
     len: usize,
     /// Offset of `bytes` in the file.
@@ -27,7 +27,7 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     pub fn new(file: &'a dyn ReadAt, id: FileId) -> Result<Self> {
-        let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "longer than an address"))?;
+        let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "the file is longer than can be addressed"))?;
         Ok(Window { file, may_shrink: id.kind == FileKind::Log, len, at: 0, bytes: Vec::new() })
     }
 
@@ -36,7 +36,7 @@ impl<'a> Window<'a> {
         self.len
     }
 
-    /// Drops the bytes in memory: the next ones come from the file as it is then.
+    /// Drops the bytes in memory, so that they are read from the file again.
     pub fn forget(&mut self) {
         self.bytes.clear();
     }
@@ -103,7 +103,7 @@ impl<'a> Window<'a> {
         loop {
             let want = n.max(PIECE.min(self.len - offset));
             if self.bytes.capacity() > want.max(PIECE) {
-                // A record of a gigabyte was read; the next ones need not hold on to its memory.
+                // Frees the memory of an earlier long record.
                 self.bytes = Vec::new();
             }
             self.bytes.resize(want, 0);

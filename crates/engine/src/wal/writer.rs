@@ -1,4 +1,4 @@
-//! Writing a log: one append to the medium per record, from one buffer that is used again.
+//! Writing a log: one append to the file per record, from one buffer that is reused.
 
 use super::frame::{RECORD_HEADER, Salts};
 use super::header::{self, MAX_EXTRA, VERSION};
@@ -9,12 +9,12 @@ use sinter_storage::store::{Appender, FileId, Hint, Store, StoreError, SyncBesid
 /// No record may end behind this offset: watermarks are 32 bits wide, and a marker must still fit.
 pub const MAX_LOG: u64 = u32::MAX as u64 - RECORD_HEADER as u64;
 
-/// A buffer that once held a larger record is not kept. Smaller ones are kept as long as their segment is written: where the allocator
-/// maps each buffer anew, pages to fill cost a quarter of the processor time of records of 2 MB.
+/// A buffer with more capacity than this, bytes, is freed after its record. Smaller ones are kept while the segment is written: if the
+/// allocator mapped a new buffer for each record of 2 MB, page faults would take a quarter of the processor time.
 const KEEP_BUFFER: usize = 4 << 20;
 
-/// Writes one log file. After a failed append or sync it refuses everything (but for a sync after an append that found no space): the
-/// content of the medium is then unknown, and a second try could acknowledge bytes that the first one lost.
+/// Writes one log file. After a failed append or sync the writer refuses further calls, because the content of the file is unknown and a
+/// second try could acknowledge bytes that the first one lost. One exception: after an append that found no space, a sync is allowed.
 pub struct LogWriter {
     out: Box<dyn Appender>,
     id: FileId,
@@ -25,13 +25,13 @@ pub struct LogWriter {
     /// Something other than the last marker has been appended since the last sync.
     dirty: bool,
     failed: Option<String>,
-    /// An append found no space: the records before it can still be made durable, and nothing else.
+    /// An append found no space: only a sync of the records before it is allowed.
     torn: bool,
 }
 
 impl LogWriter {
-    /// Creates the file and appends its header with `extra` (at most 64 KiB; the log's own first words). Neither the bytes nor the
-    /// name are durable yet. `Invalid` if `extra` is too long, else what the store says.
+    /// Creates the file and appends its header with the content `extra` (at most 64 KiB). Neither the bytes nor the name are durable yet.
+    /// `Invalid` if `extra` is too long; otherwise errors of the store.
     pub fn create(store: &dyn Store, db: DbId, id: FileId, hint: &Hint, extra: &[u8]) -> Result<Self> {
         Self::create_as(VERSION, store, db, id, hint, extra)
     }
@@ -52,8 +52,8 @@ impl LogWriter {
         Ok(LogWriter { out, id, salts: Salts::new(&db, id, version), buffer, len, synced: 0, dirty: true, failed: None, torn: false })
     }
 
-    /// Appends one record (one write to the medium). In the kernel when it returns. `Invalid` for an empty payload and for one that
-    /// would end behind [`MAX_LOG`] (the writer stays usable); any other error ends the writer.
+    /// Appends one record with one write; the bytes are in the kernel when this returns. `Invalid` for an empty payload and for a record
+    /// that would end behind [`MAX_LOG`], and then the writer stays usable; any other error ends the writer.
     #[inline]
     pub fn append(&mut self, payload: &[u8]) -> Result<()> {
         self.append_with(|out| out.extend_from_slice(payload))
@@ -65,7 +65,7 @@ impl LogWriter {
         self.append_with(|out| parts.iter().for_each(|part| out.extend_from_slice(part)))
     }
 
-    /// [`LogWriter::append`] of what `build` adds at the end of the buffer it is given; it must leave alone what is there.
+    /// [`LogWriter::append`] of the bytes that `build` adds to the end of the given buffer; it must not change the bytes before.
     #[inline]
     pub fn append_with(&mut self, build: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         self.check_alive()?;
@@ -82,9 +82,8 @@ impl LogWriter {
         self.write()
     }
 
-    /// Makes all records durable, then appends a marker that says so (the marker itself is not synced). Does nothing if no record
-    /// was appended since the last time. Any error ends the writer, and no record since the last good sync may be acknowledged as
-    /// durable.
+    /// Makes all records durable, then appends a marker with the new watermark, which is not synced itself. Does nothing if no record was
+    /// appended since the last sync. Any error ends the writer; then no record since the last good sync may be acknowledged as durable.
     pub fn sync(&mut self) -> Result<()> {
         if !self.torn {
             self.check_alive()?;
@@ -105,14 +104,14 @@ impl LogWriter {
         self.mark()
     }
 
-    /// A sync of all records so far, to be run while more are appended, and the length that [`LogWriter::synced_beside`] is told when it
-    /// has ended well; none where the medium cannot do that. After a failure the writer must not be used.
+    /// A sync of all records so far that can run while more are appended, and the length to pass to [`LogWriter::synced_beside`] after it
+    /// succeeded. `None` if the store cannot do that. After a failed sync the writer must not be used.
     pub fn sync_beside(&self) -> Option<(SyncBeside, u64)> {
         let alive = self.failed.is_none();
         alive.then(|| self.out.sync_beside()).flatten().map(|sync| (sync, self.len))
     }
 
-    /// The first `end` bytes are durable: later records say so, and if there is none yet, a marker does.
+    /// Notes that the first `end` bytes are durable. Later records carry that watermark; if there are none yet, appends a marker.
     pub fn synced_beside(&mut self, end: u64) -> Result<()> {
         if end <= self.synced {
             return Ok(());
@@ -125,19 +124,19 @@ impl LogWriter {
         self.mark()
     }
 
-    /// Appends a record of nothing, which says how far the log is synced.
+    /// Appends a marker: a record without payload that carries the watermark.
     fn mark(&mut self) -> Result<()> {
         self.buffer.clear();
         self.buffer.extend_from_slice(&[0; RECORD_HEADER]);
         self.write()
     }
 
-    /// Something has been appended since the last sync.
+    /// Returns whether a record has been appended since the last sync.
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// Ends the file: gives back the zeros ahead of its records, and makes nothing durable.
+    /// Closes the file and removes zeros that were written ahead. Makes nothing durable.
     pub fn close(self) -> Result<()> {
         self.check_alive()?;
         Ok(self.out.close()?)
@@ -149,8 +148,7 @@ impl LogWriter {
         self.len
     }
 
-    /// Length up to the end of the last record, bytes: without the marker of the last sync, which is not durable itself and which no
-    /// later sync is needed for.
+    /// Length up to the end of the last record, bytes: without a marker behind it, which need not become durable.
     pub fn records_len(&self) -> u64 {
         if self.dirty { self.len } else { self.synced }
     }
@@ -160,7 +158,7 @@ impl LogWriter {
         self.synced
     }
 
-    /// An append or a sync failed.
+    /// Returns whether an append or a sync failed.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
