@@ -1,6 +1,6 @@
 //! K-way merge of cursors: a tree of losers (Knuth, The Art of Computer Programming 3, 5.4.1) whose nodes hold the first eight bytes of
-//! the key as a number. A step compares numbers in the tree and exchanges without a branch, because which source wins is a coin toss
-//! that no branch predictor learns; only equal numbers lead to the cursors' keys.
+//! the key as a number. A step compares numbers and exchanges nodes without a branch, because no branch predictor learns which source wins;
+//! only equal numbers lead to a comparison of whole keys.
 //!
 //! Walking backwards uses the same tree over inverted numbers.
 
@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::key::{compare, prefix};
 use std::cmp::Ordering;
 
-/// A player: a source and the number its current key begins with, inverted when walking backwards. Exhausted sources have the largest
-/// number, so that they lose (a real key of that number ties, and ties are looked at in full).
+/// A player: a source, and the number that its current key begins with, inverted when walking backwards. Exhausted sources have the largest
+/// number, so that they lose; a real key with that number ties, and a tie is decided by the whole keys.
 #[derive(Clone, Copy)]
 struct Node {
     prefix: u64,
@@ -35,7 +35,7 @@ pub struct Merge<C> {
     standing: bool,
     /// `FORWARD` or `BACKWARD`: mask with which numbers are inverted.
     flip: u64,
-    /// Bytes that all keys begin with, which tell nothing: numbers are taken from behind them.
+    /// Number of bytes that all keys begin with. The numbers are taken from the bytes behind these.
     shared: usize,
 }
 
@@ -45,8 +45,8 @@ impl<C: Cursor> Merge<C> {
         Merge::sharing(sources, 0)
     }
 
-    /// Merges `sources`, newest first, whose keys all begin with the same `shared` bytes: with keys like `user00001234` the numbers of
-    /// plain prefixes would all tie.
+    /// Merges `sources`, newest first, whose keys all begin with the same `shared` bytes. Example: keys like `user00001234` would all tie
+    /// in their first eight bytes.
     pub fn sharing(sources: Vec<C>, shared: usize) -> Self {
         let losers = vec![UNPLAYED; sources.len()];
         Merge { sources, losers, top: 0, standing: false, flip: FORWARD, shared }
@@ -64,7 +64,7 @@ impl<C: Cursor> Merge<C> {
         Node { prefix, source: source as u32 }
     }
 
-    /// `a` comes before `b`, their numbers being equal.
+    /// Returns whether `a` comes before `b`; their numbers are equal.
     #[inline(never)]
     fn wins_tie(&self, a: u32, b: u32) -> bool {
         let (x, y) = (&self.sources[a as usize], &self.sources[b as usize]);
@@ -87,7 +87,7 @@ impl<C: Cursor> Merge<C> {
         Node { prefix: node.prefix ^ prefix, source: node.source ^ source }
     }
 
-    /// Plays all matches of the winner again, which has moved.
+    /// Plays all matches of the winner again, after its source has moved.
     #[inline]
     fn replay(&mut self) {
         if let [only] = &self.sources[..] {
@@ -109,7 +109,7 @@ impl<C: Cursor> Merge<C> {
         self.standing = self.sources[self.top].valid();
     }
 
-    /// Plays all matches: the first to come to a match waits there.
+    /// Plays all matches. The first player to arrive at a match waits there for the second.
     fn build(&mut self) {
         self.losers.fill(UNPLAYED);
         for source in 0..self.sources.len() {
@@ -136,8 +136,8 @@ impl<C: Cursor> Merge<C> {
         Ok(())
     }
 
-    /// Takes one step against the direction of the tree: the other sources, which stand on the far side of the current entry, are sought
-    /// anew to its near side.
+    /// Takes one step against the direction of the tree. All other sources stand on one side of the current entry; they are moved to the
+    /// other side by a seek.
     #[cold]
     fn turn(&mut self, flip: u64) -> Result<()> {
         self.standing = false;

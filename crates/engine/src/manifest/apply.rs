@@ -37,7 +37,7 @@ pub enum Change {
         /// Number of the table.
         number: u64,
     },
-    /// The table changes its place and is not rewritten.
+    /// The table moves to another run and is not rewritten.
     Move {
         /// Location that the table leaves.
         from: RunLocation,
@@ -49,8 +49,8 @@ pub enum Change {
 }
 
 impl Version {
-    /// The version after all of `changes` at once: removals are done first, then additions. Refused, with the reason, if a table to be
-    /// removed is not where it is said to be, an added number is not new, a level does not exist, or a run would overlap itself.
+    /// The version after all of `changes`: removals are done first, then additions. An error with the reason if a table to be removed is
+    /// not in the given run, an added number is not new, a level does not exist, or tables of a run would overlap.
     pub fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<Version, String> {
         let mut leaving: HashMap<u64, (RunLocation, Option<RunLocation>)> = HashMap::new();
         let mut coming: BTreeMap<RunLocation, Vec<Arc<TableInfo>>> = BTreeMap::new();
@@ -67,7 +67,7 @@ impl Version {
                 Change::Move { from, to, number } => leaving.insert(*number, (*from, Some(*to))).is_some(),
             };
             if twice {
-                return Err(format!("{change:?} comes too late: the tree or this edit has that number already"));
+                return Err(format!("{change:?} repeats a table number that the tree or this edit has already"));
             }
         }
         let mut next = self.clone();
@@ -103,7 +103,7 @@ impl Version {
         }
     }
 
-    /// Puts tables into one run, and checks that it is a run afterwards.
+    /// Puts tables into one run, and checks that the tables of the run do not overlap.
     fn put_in(&mut self, place: RunLocation, tables: Vec<Arc<TableInfo>>) -> Result<(), String> {
         let levels = self.levels.len();
         let runs = self.levels.get_mut(place.level).ok_or_else(|| format!("{place} in a tree of {levels} levels"))?;
@@ -126,7 +126,7 @@ impl Version {
     }
 }
 
-/// A table holds at least the key that it starts with.
+/// Checks the ranges of keys and sequence numbers of a table.
 fn check_table(table: &TableInfo) -> Result<(), String> {
     if !table.range.contains(&table.range.smallest) {
         return Err(format!("table {} ends before it starts", table.number));

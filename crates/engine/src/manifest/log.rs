@@ -1,22 +1,23 @@
 //! The manifest on the medium: a framed log ([`crate::wal`]) whose first record is a whole [`State`] and whose others are [`Edit`]s,
 //! each durable before it counts.
 //!
-//! **Which manifest is the live one?** The one with the lowest number. There is no pointer to it, because a pointer would be one
-//! more file to tear. A replacement is written whole beside the live one, and takes over by the live one's deletion:
+//! **Which manifest is the live one?** The one with the lowest number. No pointer file names it, because a pointer is one more file that a
+//! crash could tear. A replacement is written whole while the live manifest exists, and becomes live by the deletion of the old one:
 //!
-//! 1. delete every manifest but the live one: what unfinished replacements left behind. *A crash here is fine because* nothing
-//!    has ever relied on those files; the live manifest is the lowest, and any subset of the deletions leaves it so.
-//! 2. create the new manifest, append the state, sync it, sync names (which makes step 1 durable too). *A crash here is fine
-//!    because* the live manifest is still there, lower; whatever there is of the new one counts as left behind. If there is no
-//!    live one, this is the first creation: nothing was acknowledged, and no log or table exists yet, so a torn manifest in a
-//!    store without either means "no database yet".
-//! 3. delete the old manifest, sync names. *A crash here is fine because* the deletion is durable or not: if it is, the new
-//!    manifest is the lowest and was made durable in step 2; if not, the old one still says the same as the new one, to which
-//!    nothing has been added. For that reason the new one takes edits only after this step.
+//! 1. Delete every manifest but the live one: leftovers of unfinished replacements. *A crash here is fine because* nothing ever relied on
+//!    these files; the live manifest has the lowest number, whichever deletions survive.
+//! 2. Create the new manifest, append the state, sync the file, sync names (which makes step 1 durable too). *A crash here is fine
+//!    because* the live manifest still exists with a lower number; whatever exists of the new one is a leftover. If there is no live
+//!    manifest, this is the first creation: nothing was acknowledged, and no log or table exists yet, so a torn manifest in a store without
+//!    either means "no database yet".
+//! 3. Delete the old manifest, sync names. *A crash here is fine because* if the deletion is durable, the new manifest has the lowest
+//!    number and was made durable in step 2; if not, the old manifest holds the same state as the new one, to which nothing has been added.
+//!    For this reason the new manifest takes edits only after this step.
 //!
-//! So a manifest with edits of its own is alone, but for newer ones that hold a state and nothing else; [`load`] refuses a store
-//! that shows both. *Appending an edit*: append, sync. A crash before the sync returned may keep or lose the edit, and both are fine
-//! because nobody has been told; files that it names are orphans or inputs that still exist, because they are deleted after the sync only.
+//! So beside a manifest with edits of its own there can only be newer ones that hold a state and no edits; [`load`] refuses a store with
+//! two manifests that have edits. *Appending an edit*: append, sync. A crash before the sync returned may keep or lose the edit. Both are
+//! fine, because nobody was told of the edit; the new files that it names are orphans, and the old ones still exist, because they are
+//! deleted only after the sync.
 
 use super::edit::Edit;
 use super::state::State;
@@ -25,9 +26,9 @@ use crate::error::{Error, Result};
 use crate::wal::{Log, LogEnd, LogWriter, read_log};
 use sinter_storage::store::{Cause, FileId, FileKind, Hint, Store};
 
-/// The first byte of a record: the rest is an edit that leads from nothing to a whole state.
+/// First byte of a record whose rest is an edit from an empty state to a whole one.
 const SNAPSHOT: u8 = 1;
-/// The first byte of a record: the rest is an edit of the state before.
+/// First byte of a record whose rest is an edit of the state before.
 const EDIT: u8 = 2;
 
 /// A manifest smaller than this is not worth replacing, unless the medium is small.
@@ -36,7 +37,7 @@ pub const ROTATE_BYTES: u64 = 1 << 20;
 /// The writer of the live manifest.
 pub struct ManifestLog {
     log: LogWriter,
-    /// Length with the snapshot alone.
+    /// Length of the manifest with its first state alone, bytes.
     first_bytes: u64,
     /// Step 3 is done: edits may be added.
     live: bool,
@@ -53,7 +54,7 @@ impl ManifestLog {
         Ok(log)
     }
 
-    /// [`ManifestLog::create`] without its name made durable.
+    /// [`ManifestLog::create`], except that the name is not made durable.
     fn write(store: &dyn Store, number: u64, state: &State) -> Result<Self> {
         let id = FileId::manifest(number);
         let mut log = LogWriter::create(store, state.db, id, &Hint::new(Cause::Manifest), &[])?;
@@ -68,9 +69,9 @@ impl ManifestLog {
         Ok(ManifestLog { log, first_bytes, live: true, in_doubt: false })
     }
 
-    /// Appends an edit, which is durable when this returns. The caller has made sure that the edit applies ([`State::apply`]), and
-    /// deletes no file that the edit makes superfluous before. After an error the log refuses everything but a rotation. Whether a
-    /// later open will find the edit is then unknown: every file that it names, old or new, has to stay until a rotation succeeded.
+    /// Appends an edit, which is durable when this returns. The caller has checked that the edit applies ([`State::apply`]), and deletes
+    /// obsolete files only afterwards. After an error the manifest refuses everything but a rotation. Whether a later open will find the
+    /// edit is then unknown, so every file that it names, old or new, has to stay until a rotation succeeded.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
         if !self.live {
             return Err(Error::Closed(format!("{} has not replaced its predecessor yet", self.log.id())));
@@ -89,24 +90,25 @@ impl ManifestLog {
         Ok(())
     }
 
-    /// A sync failed, of the last edit or of names: the result of a later open is not known, and no later sync can be believed.
+    /// Returns whether a sync failed, of the last edit or of names: what a later open will find is not known, and no later sync can be
+    /// trusted.
     pub fn in_doubt(&self) -> bool {
         self.in_doubt
     }
 
-    /// The manifest takes no more edits: an append or an earlier rotation failed.
+    /// Returns whether the manifest takes no more edits, because an append or an earlier rotation failed.
     pub fn must_rotate(&self) -> bool {
         !self.live || self.log.has_failed()
     }
 
-    /// Most of the manifest is history: it is longer than `least` and than four times the state it began with.
+    /// Returns whether most of the manifest is outdated: it is longer than `least` and longer than four times its first state.
     pub fn should_rotate(&self, least: u64) -> bool {
         self.log.len() > least.max(self.first_bytes.saturating_mul(4))
     }
 
-    /// Replaces this manifest by number `number` (never used before) with `state`, all acknowledged edits and no other. Also the way
-    /// on after a failed append, such as on a disk that was full and has room again. If it fails, it can be tried again with
-    /// another number; whether appends work in between depends on how far it came.
+    /// Replaces this manifest by one with the unused number `number` and the content `state`: all acknowledged edits and no others. Also
+    /// repairs a manifest after a failed append, for example once a full disk has free space again. A failed rotation can be repeated
+    /// with another number; whether appends work in between depends on the step that failed.
     pub fn rotate(&mut self, store: &dyn Store, number: u64, state: &State) -> Result<()> {
         let old = self.log.id();
         delete_manifests(store, Some(old))?;
@@ -138,7 +140,7 @@ impl ManifestLog {
     }
 }
 
-/// Step 1.
+/// Step 1: deletes every manifest but `keep`.
 fn delete_manifests(store: &dyn Store, keep: Option<FileId>) -> Result<()> {
     for (id, _) in store.list()? {
         if id.kind == FileKind::Manifest && Some(id) != keep {
@@ -156,18 +158,18 @@ pub struct Loaded {
     pub state: Option<State>,
     /// The live manifest.
     pub live: Option<FileId>,
-    /// End of the live manifest. Bytes cut off there had never been acknowledged.
+    /// End of the live manifest. Bytes cut off there were never acknowledged.
     pub end: LogEnd,
-    /// Edits behind the live manifest's first state.
+    /// Number of edits behind the live manifest's first state.
     pub edits: u64,
-    /// Above every number that a file of the store has, or that was used before.
+    /// A number above those of all files in the store and above all numbers used before.
     pub next_number: u64,
-    /// Above every number that the live manifest's edits name, whatever files there are.
+    /// A number above all that the live manifest names, whatever files there are.
     pub named_below: u64,
 }
 
 impl Loaded {
-    /// Makes the manifest durable as it was read; false if there is none, or the store has no way to.
+    /// Makes the loaded manifest durable. False if there is none, or the store cannot sync a file that it does not write.
     pub fn make_durable(&self, store: &dyn Store) -> Result<bool> {
         let Some(live) = self.live else { return Ok(false) };
         if !store.sync_file(live)? {
@@ -182,8 +184,8 @@ impl Loaded {
         delete_manifests(store, self.live)
     }
 
-    /// Begins to write: replaces the manifest that was loaded (if there was one) by number `number` with `state`. A log is never
-    /// continued, so nothing is ever written behind a cut tail.
+    /// Opens for writing: replaces the loaded manifest, if there was one, by one with number `number` and the content `state`. An existing
+    /// file is never continued, so nothing is ever written behind a cut end.
     pub fn start(&self, store: &dyn Store, number: u64, state: &State) -> Result<ManifestLog> {
         delete_manifests(store, self.live)?;
         let log = ManifestLog::create(store, number, state)?;
@@ -195,8 +197,8 @@ impl Loaded {
     }
 }
 
-/// Reads the live manifest; writes nothing. `Corrupt` for damage to anything that was acknowledged, for edits that make no sense,
-/// for a store with logs or tables but no manifest, and for one with two manifests that both hold edits. `Invalid` for a tier's store.
+/// Reads the live manifest; writes nothing. `Corrupt` for damage to anything acknowledged, for edits that do not apply, for a store with
+/// logs or tables but no manifest, and for a store with two manifests that both hold edits. `Invalid` for the store of a tier.
 pub fn load(store: &dyn Store) -> Result<Loaded> {
     let files: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
     let highest = files.iter().map(|id| id.number).max().unwrap_or(0);
@@ -216,7 +218,7 @@ pub fn load(store: &dyn Store) -> Result<Loaded> {
         let records = log.records().count() as u64;
         if found.live.is_some() {
             if records > 1 {
-                return Err(Error::corrupt(id, 0, "has edits, although there is an older manifest: one of both is out of place"));
+                return Err(Error::corrupt(id, 0, "has edits, although there is an older manifest: one of them belongs elsewhere"));
             }
         } else if let (Some(db), true) = (log.db, records > 0) {
             let mut state = replay(id, db, &log)?;
@@ -261,8 +263,8 @@ fn apply(state: &mut State, id: FileId, offset: u64, record: &[u8], expected: u8
     let corrupt = |what: String| Error::corrupt(id, offset, what);
     let (kind, bytes) = record.split_first().ok_or_else(|| corrupt("an empty record".into()))?;
     if *kind != expected {
-        return Err(corrupt(format!("a record of kind {kind} where {expected} belongs")));
+        return Err(corrupt(format!("a record of kind {kind} instead of {expected}")));
     }
     let edit = Edit::decode(bytes).ok_or_else(|| corrupt("not an edit, or one of a newer format".into()))?;
-    state.apply(&edit).map_err(|why| corrupt(format!("an edit that makes no sense: {why}")))
+    state.apply(&edit).map_err(|why| corrupt(format!("the edit does not apply: {why}")))
 }

@@ -40,28 +40,28 @@ pub struct State {
     pub tiers: BTreeMap<Temperature, KnownTier>,
     /// Log segments that some family still needs; each must exist.
     pub logs: BTreeSet<u64>,
-    /// Least length of the records of log segments for which it is known, bytes.
+    /// Synced lengths of log segments, bytes, as far as recorded: each segment is at least so long.
     pub log_lengths: BTreeMap<u64, u64>,
     /// File numbers below this have been used.
     pub next_number: u64,
     /// Sequence numbers up to this have been used.
     pub last_seq: Seq,
-    /// Family ids below this have been used, dropped families included: records in the log still name those.
+    /// Family ids below this have been used, those of dropped families included, because records in the log still name them.
     pub next_family: u32,
     /// Samples of the time at which sequence numbers were written.
     pub times: Arc<TimeMap>,
-    /// How often data of each store was read, as far as that was noted.
+    /// Counts of reads from each store, as last recorded.
     pub heat: BTreeMap<Temperature, TierHeat>,
     /// Ids of the families by name.
     pub(super) names: BTreeMap<String, u32>,
-    /// The families by their flushed log: the first one says which log is the oldest that is needed.
+    /// The families by the oldest log segment that each needs.
     pub(super) by_log: BTreeSet<(u64, u32)>,
 }
 
-/// State after an edit, checked and not yet in effect ([`State::prepare`]).
+/// The checked result of an edit that is not in effect yet ([`State::prepare`]).
 #[derive(Debug)]
 pub struct Prepared {
-    /// The state after the edit, with only those families that the edit concerns.
+    /// The state after the edit; without families that the edit does not concern.
     next: State,
     /// Ids of the families that the edit concerns, dropped ones included.
     touched: BTreeSet<u32>,
@@ -92,17 +92,17 @@ impl State {
         self.families.get(self.names.get(name)?)
     }
 
-    /// Segments before this one hold nothing that any family needs.
+    /// The oldest log segment that a family needs.
     pub fn needed_log(&self) -> u64 {
         self.by_log.first().map_or(0, |(log, _)| *log)
     }
 
-    /// Families and their flushed logs, the log that is needed oldest first.
+    /// The oldest log segment that each family needs, and the family; in ascending order.
     pub fn families_by_log(&self) -> impl Iterator<Item = (u64, u32)> {
         self.by_log.iter().copied()
     }
 
-    /// No family needs a log any more.
+    /// Makes no family need any log segment.
     pub fn forget_logs(&mut self) {
         self.logs.clear();
         self.log_lengths.clear();
@@ -115,16 +115,16 @@ impl State {
         self.logs.last().copied()
     }
 
-    /// The state after `edit`. An edit that makes no sense is refused with the reason, and nothing changes. The counters also rise
-    /// above every number that the edit mentions, so that none is ever used twice.
+    /// Applies an edit. An edit that does not apply is refused with the reason, and nothing changes. The counters also rise above every
+    /// number that the edit mentions, so that none is ever used twice.
     pub fn apply(&mut self, edit: &Edit) -> Result<(), String> {
         let next = self.prepare(edit)?;
         self.accept(next);
         Ok(())
     }
 
-    /// [`State::apply`] up to the point where nothing can fail any more; [`State::accept`] is the rest. The cost depends on the families
-    /// that the edit names, not on how many there are.
+    /// The part of [`State::apply`] that can fail; [`State::accept`] is the rest. The cost depends on the families that the edit names, not
+    /// on the number of all families.
     pub fn prepare(&self, edit: &Edit) -> Result<Prepared, String> {
         let touched: BTreeSet<u32> = edit.families().collect();
         let families = touched.iter().filter_map(|id| Some((*id, self.families.get(id)?.clone()))).collect();
@@ -155,7 +155,7 @@ impl State {
         Ok(Prepared { next, touched })
     }
 
-    /// Takes over what [`State::prepare`] made of this very state.
+    /// Puts a prepared edit into effect. It must have been prepared from this state, unchanged since.
     pub fn accept(&mut self, prepared: Prepared) {
         let Prepared { mut next, touched } = prepared;
         for id in touched {
@@ -268,8 +268,8 @@ impl State {
         Ok(())
     }
 
-    /// Notes that numbers up to `seq` were written at or before `time` ([`TimeMap::add`]). They count as used: a sample may be durable
-    /// where the writes are not, and a number that was given again would look as old as the first.
+    /// Adds a sample: numbers up to `seq` were written at or before `time` ([`TimeMap::add`]). They count as used, because a sample may be
+    /// durable although the writes are not, and a number given out again would look as old as the lost write.
     pub fn note_time(&mut self, seq: Seq, time: u64) {
         self.last_seq = self.last_seq.max(seq);
         if self.times.newest().is_none_or(|newest| newest.0 < seq) {

@@ -14,7 +14,7 @@ impl DbSettings {
         let mut complaints = bounds(self, DB);
         if (1..Budgets::MEMORY_LEAST).contains(&self.memory_budget) {
             let budget = format_bytes(self.memory_budget);
-            complaints.push(format!("memory_budget = {budget}: allowed 0 and 1MiB to 1024TiB, in less no memtable finds room"));
+            complaints.push(format!("memory_budget = {budget}: allowed 0 and 1MiB to 1024TiB, a smaller one holds no memtable"));
         }
         let packs = self.compressed_cache != CompressedCache::Off;
         complaints.extend(Codec::Lz4.missing().filter(|_| packs).map(|missing| format!("compressed_cache is packed with lz4; {missing}")));

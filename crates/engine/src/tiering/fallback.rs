@@ -1,16 +1,16 @@
-//! Creates table files in the store where their temperature belongs, or in another one that has free space.
+//! Creates table files on the tier of their temperature, or on a hotter one if that tier is full.
 //!
-//! **A full tier.** A table that finds no space on its tier goes to the next hotter tier that has some, and last to the primary store: as a
-//! whole and under its number, because one file lies in one place. The part already written is read back from the full medium and compared
-//! with the bytes handed over (XXH3), so that bytes which a failed sync took are noticed. Only where the primary store is full as well is
-//! that an error, the one of the primary store; then writers wait for space, as in a database without tiers. A job goes on without knowing.
+//! **A full tier.** If a table finds no space on its tier, the whole table goes to the next hotter tier with space, and last to the primary
+//! store, under its number, because a file lies in one store. The part already written is read back from the full medium and its hash
+//! (XXH3) compared with that of the bytes appended, so that bytes lost by a failed sync are noticed. If the primary store is full as well,
+//! its error is returned, and writers wait for space, as in a database without tiers. The job that writes the table notices none of this.
 //!
-//! **No space above the last level.** A merge that divides its data by age needs space on the fast medium for young data. Where that is
-//! full, the primary store included, and the medium of the last level is not, all of it goes there (`Inner::merge_tables`): its inputs
-//! leave the fast medium, and demoted data is promoted again by a merge that finds space.
+//! **No space above the last level.** A merge that divides its data by age needs space on the fast medium for young data. If all tiers that
+//! could take the young data are full, the primary store included, and the medium of the last level is not, the whole output goes to the
+//! last level (`Inner::merge_tables`). Then the inputs leave the fast medium, and a later merge that finds space promotes the young data.
 //!
-//! A crash meanwhile leaves a torn file and perhaps a whole one of the same name, neither of which the manifest names: before it does, the
-//! names of all tiers are synced, and with them the deletion of the torn one.
+//! A crash during a fallback leaves a torn file, and perhaps a whole file of the same name on another tier. The manifest names neither:
+//! before it does, the names of all tiers are synced, and with them the deletion of the torn file.
 
 use super::tier_name;
 use crate::clock::Clock;
@@ -23,21 +23,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Number of the last tables that fell back, and of merges that found no space, that notes tell of.
+/// Number of recent events that are kept as notes: tables that fell back, and merges that found no space for young data.
 const NOTES: usize = 8;
 /// Bytes per read while a file is read back.
 const PIECE: usize = 1 << 20;
 
-/// Creates table files and books what is written to them.
+/// Creates table files and accounts for the bytes written to them in the ledger.
 pub struct Placer {
     store: Arc<dyn Store>,
     tiers: Option<Arc<Tiers>>,
     ledger: Arc<Ledger>,
     clock: Arc<dyn Clock>,
-    /// Tables that do not lie where they belong, and bytes that were written twice for that.
+    /// Tables that fell back to a hotter tier, and bytes written twice for that.
     tables: AtomicU64,
     bytes: AtomicU64,
-    /// Merges that left young data on the last level for want of room above it, and its bytes.
+    /// Merges that wrote young data to the last level for lack of space above it, and the bytes of that data.
     sinkings: AtomicU64,
     sunk_bytes: AtomicU64,
     notes: Mutex<VecDeque<String>>,
@@ -49,7 +49,7 @@ impl Placer {
         Arc::new(Placer { store, tiers, ledger, clock, tables, bytes, sinkings, sunk_bytes, notes: Mutex::default() })
     }
 
-    /// Creates a table file as warm as its hint says, or hotter.
+    /// Creates a table file on the tier of its hint's temperature, or on a hotter one.
     pub fn create(self: &Arc<Self>, id: FileId, hint: &Hint) -> error::Result<Box<dyn Appender>> {
         let Some(tiers) = &self.tiers else { return Ok(self.account(Temperature::Unknown, hint, self.store.create(id, hint)?)) };
         let wanted = tiers.serving(hint.temperature);
@@ -59,14 +59,14 @@ impl Placer {
             self.note(id, wanted, tiers.serving(hint.temperature), 0);
         }
         if tiers.hotter(hint.temperature).is_none() {
-            // Nowhere to fall back to.
+            // The file is in the primary store: there is no hotter one to fall back to.
             return Ok(file);
         }
         let (placer, tiers) = (Arc::clone(self), Arc::clone(tiers));
         Ok(Box::new(Placed { placer, tiers, id, hint, file: Some(file), len: 0, digest: Xxh3::new(), held: Vec::new() }))
     }
 
-    /// A file that is to lie on its tier and nowhere else.
+    /// Creates a table file on the tier of its hint's temperature; an error if that tier is full.
     pub fn create_there(&self, id: FileId, hint: &Hint) -> error::Result<Box<dyn Appender>> {
         let place = self.tiers.as_ref().map_or(Temperature::Unknown, |tiers| tiers.serving(hint.temperature));
         Ok(self.account(place, hint, self.store.create(id, hint)?))
@@ -76,8 +76,8 @@ impl Placer {
         self.ledger.account(place, Some(hint.family), hint.cause, file)
     }
 
-    /// Creates a file on the tier of the hint, or on the next hotter one that takes a file; the hint then says so. `full`: that tier does
-    /// not.
+    /// Creates a file on the tier of the hint, or on the next hotter one that has space; sets the hint's temperature to that of the tier.
+    /// `full`: the error with which the tier of the hint has already refused the file.
     fn create_or_hotter(&self, tiers: &Tiers, id: FileId, hint: &mut Hint, mut full: Option<StoreError>) -> Result<Box<dyn Appender>> {
         loop {
             if let Some(error) = full.take() {
@@ -97,13 +97,13 @@ impl Placer {
         self.tell(format!("tier {from} was full (unix time {at}): {id} went to {to}, {again} bytes were written again"));
     }
 
-    /// Notes that a merge found no space for young data, and left it on the last level: entries, and about how many bytes.
+    /// Notes that a merge found no space for young data and wrote it to the last level: number of entries, and approximate bytes.
     pub fn note_sunk(&self, entries: u64, bytes: u64) {
         self.sinkings.fetch_add(1, Relaxed);
         self.sunk_bytes.fetch_add(bytes, Relaxed);
         let at = self.clock.unix_seconds();
         let what = format!("{entries} entries that may be young, about {bytes} bytes, went to the last level");
-        self.tell(format!("there was no room above the last level (unix time {at}): {what}"));
+        self.tell(format!("there was no space above the last level (unix time {at}): {what}"));
     }
 
     fn tell(&self, note: String) {
@@ -113,23 +113,23 @@ impl Placer {
         notes.drain(..surplus);
     }
 
-    /// Tables that went to a hotter tier than theirs, and bytes that were written again for that.
+    /// Number of tables that fell back to a hotter tier, and bytes written again for that.
     pub fn fallen(&self) -> (u64, u64) {
         (self.tables.load(Relaxed), self.bytes.load(Relaxed))
     }
 
-    /// Merges that left young data on the last level for want of room, and about how many bytes of it.
+    /// Number of merges that wrote young data to the last level for lack of space, and approximate bytes of that data.
     pub fn sunk(&self) -> (u64, u64) {
         (self.sinkings.load(Relaxed), self.sunk_bytes.load(Relaxed))
     }
 
-    /// The last tables that fell back and merges that found no space, a line each.
+    /// The most recent notes, a line each.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().iter().cloned().collect()
     }
 }
 
-/// A table file that may still have to go elsewhere.
+/// A table file that falls back to a hotter tier if its medium fills up.
 struct Placed {
     placer: Arc<Placer>,
     tiers: Arc<Tiers>,
@@ -141,7 +141,7 @@ struct Placed {
     len: u64,
     /// Hash of all bytes so far.
     digest: Xxh3,
-    /// The last bytes, which the appender may hold back: only direct ones do.
+    /// The last bytes appended, if the appender may hold them back in memory; only direct ones do.
     held: Vec<u8>,
 }
 
@@ -157,18 +157,18 @@ impl Placed {
         }
     }
 
-    /// Writes the table so far again on a hotter medium, because its own is full. Returns the error of the full medium, if that does not
-    /// work either.
+    /// Writes what the table has so far to a hotter tier, because its own is full. An error if no hotter tier can take the table, or if the
+    /// bytes cannot be read back.
     fn fall_back(&mut self, full: StoreError) -> Result<()> {
         let Placed { placer, tiers, id, .. } = self;
         let (placer, tiers, id) = (Arc::clone(placer), Arc::clone(tiers), *id);
-        // Closed first: an appender that holds bytes back would want to put them onto the full medium when the file is opened.
+        // Dropped before the file is opened: opening makes an appender write the bytes it holds back, here to the full medium.
         self.file = None;
         let Ok(torn) = placer.store.open(id) else { return Err(full) };
         let from = tiers.serving(self.hint.temperature);
         let mut full = full;
         loop {
-            // The open reader goes on working.
+            // `torn` stays readable after the deletion.
             if placer.store.delete(id).is_err() {
                 return Err(full);
             }
@@ -180,7 +180,7 @@ impl Placed {
                     return Ok(());
                 }
                 Ok(false) => {
-                    let what = "the medium is full, and what was written to it cannot be read back";
+                    let what = "the medium is full, and the bytes written to it cannot be read back";
                     return Err(StoreError::file("append", id, std::io::Error::new(std::io::ErrorKind::StorageFull, what)));
                 }
                 Err(error) if error.is_no_space() => full = error,
@@ -189,7 +189,7 @@ impl Placed {
         }
     }
 
-    /// Copies what was appended so far; false if it cannot be read back as it was.
+    /// Copies all bytes appended so far to `file`. False if they cannot be read back, or differ from what was appended.
     fn write_again(&self, torn: &dyn ReadAt, file: &mut dyn Appender) -> Result<bool> {
         let mut digest = Xxh3::new();
         let on_medium = self.len - (self.held.len() as u64).min(self.len);
@@ -211,7 +211,7 @@ impl Placed {
         Ok(digest.digest() == self.digest.digest())
     }
 
-    /// Runs an operation on the file, elsewhere if the medium is full.
+    /// Runs an operation on the file. If the medium is full, falls back to a hotter tier and repeats the operation there.
     fn attempt(&mut self, operation: &'static str, mut run: impl FnMut(&mut dyn Appender) -> Result<()>) -> Result<()> {
         loop {
             let Some(file) = &mut self.file else { return Err(StoreError::dead(operation, self.id)) };

@@ -525,7 +525,7 @@ fn young_data_sinks_where_the_fast_medium_has_no_room_for_it() {
         assert!(world.tables(LAST).iter().all(|t| world.db.tier_of(t.number).unwrap() == Temperature::Cold), "{style:?}");
         assert!(world.ticker("sinterdb.tier.sunk.count") > 0 && world.ticker("sinterdb.tier.sunk.bytes") > 50 * sunk, "{style:?}");
         let told = world.db.property(&world.db.default_family(), "sinterdb.tiers").unwrap();
-        assert!(told.contains(&format!("there was no room above the last level (unix time {})", START + 1100)), "{style:?}: {told}");
+        assert!(told.contains(&format!("there was no space above the last level (unix time {})", START + 1100)), "{style:?}: {told}");
         world.db.check_ledger().unwrap();
         // With room, a merge finds them as young as they are.
         world.store.set_capacity(None);
