@@ -1,14 +1,13 @@
-//! The seam between the engine and its media: files that are created with a placement hint, appended to,
-//! synced, sealed and then only read or deleted.
+//! The interface between the engine and its media: files are created with a placement hint, appended to, synced, sealed, and then only read
+//! or deleted.
 //!
-//! Durability contract, which every implementation keeps and the crashable memory store enforces in tests:
+//! Durability contract, which every implementation keeps and which the memory store checks in tests by simulated crashes:
 //! * bytes are durable only after [`Appender::sync`] (or [`Appender::seal`]) returned `Ok`;
 //! * a name (a creation or a deletion) is durable only after [`Store::sync_names`] returned `Ok`;
-//! * after a failed append the file ends in an unknown part of it; no more can be appended, but what was there before can still be synced
-//!   (appenders that hold bytes back may refuse that as well);
-//! * a log that was not sealed may end in zeros that nobody appended: space that was written ahead;
-//! * after a failed sync nothing may be assumed about the bytes since the last good one, and the
-//!   appender refuses further use.
+//! * after a failed append the file may end with any part of the bytes of that append; nothing more can be appended, but earlier bytes can
+//!   still be synced (appenders that hold bytes back may refuse that, too);
+//! * a log that was not sealed may end in zeros that nobody appended, because space is written ahead;
+//! * after a failed sync nothing may be assumed about the bytes since the last good one, and the appender refuses further use.
 
 mod behind;
 mod beneath;
@@ -62,7 +61,7 @@ pub enum FileKind {
     Log,
     /// A sorted table.
     Table,
-    /// Says which tier of which database a store is.
+    /// The identity of a tier: which tier of which database a store is.
     Tier,
 }
 
@@ -111,7 +110,7 @@ impl FileId {
         FileId { kind: FileKind::Tier, number }
     }
 
-    /// Reads a name such as `000012.sst`; `None` for anything that is not ours.
+    /// Parses a name such as `000012.sst`; `None` for names of other files.
     pub fn parse(name: &str) -> Option<Self> {
         let (number, extension) = name.split_once('.')?;
         let kind = FileKind::ALL.into_iter().find(|k| k.extension() == extension)?;
@@ -129,7 +128,7 @@ impl fmt::Display for FileId {
     }
 }
 
-/// Held for as long as a database is open; dropping it lets the next opener in.
+/// A lock that is held while a database is open. Dropping it lets another process open the store.
 pub trait StoreLock: Send + Sync + fmt::Debug {}
 
 /// Way in which [`Store::share`] put a file into another store.
@@ -158,10 +157,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Makes all creations and deletions so far durable.
     fn sync_names(&self) -> Result<()>;
 
-    /// Bytes that can still be written, where the medium knows.
+    /// Bytes that can still be written; `None`: the medium does not know.
     fn free_bytes(&self) -> Result<Option<u64>>;
 
-    /// Takes the store for one process; [`StoreError::is_locked`] if someone else has it.
+    /// Locks the store for one database; [`StoreError::is_locked`] if it is locked already.
     fn lock(&self) -> Result<Box<dyn StoreLock>>;
 
     /// The directory behind this store, if there is one.
@@ -169,42 +168,43 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Figures below the files, if the store lies on a zoned drive.
+    /// Figures of the medium below the files, if the store lies on a zoned drive.
     fn beneath(&self) -> Option<Beneath> {
         None
     }
 
-    /// Bytes that the medium frees only together, and that hold several tables: on a zoned drive, those of a zone. 0: it frees tables one
-    /// by one. A compaction that takes neighbouring tables spares the medium the moving of the tables left in such a unit.
+    /// The unit in which the medium frees space, bytes, if a unit holds several tables: on a zoned drive, the capacity of a zone. 0: the
+    /// medium frees each table by itself. Compactions of neighbouring tables leave fewer live tables in a unit, which the medium would have
+    /// to move.
     fn unit(&self) -> u64 {
         0
     }
 
-    /// The place of the store still exists. A directory that was removed while it is open takes files and syncs that nobody finds again.
+    /// Checks that the store still exists. A directory that is removed while it is open accepts files and syncs, but the files are lost.
     fn check_there(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Makes the bytes of a file durable that nobody writes; false where the store has no way to.
+    /// Makes a file durable that has no appender. False if the store cannot do that.
     fn sync_file(&self, _id: FileId) -> Result<bool> {
         Ok(false)
     }
 
-    /// Bytes that are not free because logs and manifests lie among them, these included, on a medium that frees bytes only together
-    /// ([`Store::unit`]).
+    /// On a medium that frees space in units ([`Store::unit`]): bytes that are not free because a log or a manifest lies in their unit,
+    /// these files included.
     fn pinned_bytes(&self) -> u64 {
         0
     }
 
-    /// Puts an immutable file into `target` under the same name: by link where both can, else by copying. The copy is
+    /// Puts an immutable file into `target` under the same name: by a link if both stores can do that, otherwise by copying. A copy is
     /// synced; the name is durable after `target.sync_names()`.
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
         copy(id, &*self.open(id)?, target, hint)
     }
 }
 
-/// Writes the bytes of `source` into `target` again. Removes a failed copy as far as the medium lets us: a half-written table must not be
-/// found under a name that a later checkpoint wants.
+/// Copies the bytes of `source` to `target`. Deletes a failed copy if possible, because a half-written table must not be in the way of a
+/// later checkpoint.
 fn copy(id: FileId, source: &dyn ReadAt, target: &dyn Store, hint: &Hint) -> Result<Shared> {
     let mut out = target.create(id, hint)?;
     let mut fill = || {
@@ -226,7 +226,7 @@ fn copy(id: FileId, source: &dyn ReadAt, target: &dyn Store, hint: &Hint) -> Res
     copied.map(Shared::Copied)
 }
 
-/// After an append failed, all that was appended before can be read but for this many bytes at most, which the appender may hold back.
+/// Most bytes that an appender may hold back in memory: after a failed append, all earlier bytes but these can be read.
 pub const HELD_BACK: usize = 1 << 20;
 
 /// See [`Appender::sync_beside`].
@@ -240,9 +240,9 @@ pub trait Appender: Send {
     /// Makes everything appended so far durable.
     fn sync(&mut self) -> Result<()>;
 
-    /// A sync of what has been appended by now, to be run while more is appended; none where the medium cannot do that. The caller sees to
-    /// it that no other sync of the file runs at the same time: the kernel tells a failure once, and it must not be the other one that
-    /// hears it. After a failure the appender must not be used.
+    /// A sync of all bytes appended so far that can run while more are appended; `None` if the store cannot do that. The caller makes sure
+    /// that no other sync of the file runs at the same time, because the kernel reports a failure only once, and the other sync could get
+    /// it. After a failure the appender must not be used.
     fn sync_beside(&self) -> Option<SyncBeside> {
         None
     }
@@ -258,8 +258,7 @@ pub trait Appender: Send {
     /// Makes everything durable and ends writing: the file is immutable from here on.
     fn seal(self: Box<Self>) -> Result<()>;
 
-    /// Ends writing without making anything durable, and gives back space that was taken ahead of the bytes appended. What was synced stays
-    /// durable, whatever the outcome.
+    /// Ends writing without making anything durable, and frees space that was written ahead. Synced bytes stay durable whatever the result.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
@@ -279,16 +278,16 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
         self.len() == 0
     }
 
-    /// Tells the medium that this range will be read soon. A hint: failures are not reported.
+    /// Prefetches a range that will be read soon. A hint: failures are not reported.
     fn will_need(&self, _offset: u64, _length: u64) {}
 
-    /// A reader of the same file past the page cache, to measure the cost of reads of the medium. `None`: this store has no such way.
+    /// A reader of the same file that bypasses the page cache, to measure reads of the medium. `None`: the store has no such reader.
     fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
         None
     }
 
-    /// The reader takes one of the descriptors of the process as long as it lives. A database closes such files and opens them again, so
-    /// that it has no more than `max_open_files` of them.
+    /// Returns whether the reader holds a file descriptor of the process. A database closes such files and opens them again, so that it has
+    /// at most `max_open_files` of them open.
     fn holds_descriptor(&self) -> bool {
         false
     }

@@ -1,13 +1,13 @@
-//! The seam to zoned drives: zones that are written in order, from their start to their capacity, and emptied as a whole.
+//! The interface to zoned drives: zones that are written in order, from their start to their capacity, and emptied as a whole.
 //!
-//! Words as in the NVMe Zoned Namespace command set. A zone is *open* while the drive holds resources to write it, and *active* from its
-//! first write (or its opening) until it is full or reset; a drive limits both numbers. What every implementation keeps:
+//! Terms are those of the NVMe Zoned Namespace command set. A zone is *open* while the drive holds resources to write it, and *active* from
+//! its first write (or its opening) until it is full or reset; a drive limits both numbers. The contract of every implementation:
 //!
-//! * bytes are durable only after [`ZonedDevice::flush`] returned `Ok`; of what was written since, a power cut leaves in each zone a
+//! * bytes are durable only after [`ZonedDevice::flush`] returned `Ok`. Of bytes written since then, a power cut leaves in each zone a
 //!   prefix, cut at any block; resets since then may be lost as well;
-//! * a write is at the write pointer or fails. A write that the drive failed may have ended the zone for writing: further ones then fail
-//!   with [`ZoneErrorKind::Io`], reads go on, and [`ZonedDevice::finish`] or [`ZonedDevice::reset`] may be tried. How much of the failed
-//!   write arrived is for [`ZonedDevice::report`] to say;
+//! * a write is at the write pointer or fails. A failed write may end the zone for writing: then further writes fail with
+//!   [`ZoneErrorKind::Io`], reads go on, and [`ZonedDevice::finish`] or [`ZonedDevice::reset`] may be tried. [`ZonedDevice::report`] tells
+//!   how much of the failed write arrived;
 //! * all calls may come from several threads at once; calls on one zone are served one after the other.
 //!
 //! | event | `Empty` | `ImplicitlyOpen` | `ExplicitlyOpen` | `Closed` | `Full` | `ReadOnly` | `Offline` |
@@ -19,9 +19,9 @@
 //! | reset | stays | `Empty` | `Empty` | `Empty` | `Empty` | 1BFh | 1BFh |
 //! | read | zeros | yes | yes | yes | yes | yes | 1BBh |
 //!
-//! A write that reaches the capacity makes the zone `Full`. A zone that becomes active takes a place among [`Geometry::max_active`], one
-//! that becomes open a place among [`Geometry::max_open`]. If no place is left to be open in, the drive closes the zone that was
-//! implicitly opened longest ago; if there is none, the call fails. Nothing makes room for an active zone.
+//! A write that reaches the capacity makes the zone `Full`. A zone that becomes active counts towards [`Geometry::max_active`], one that
+//! becomes open towards [`Geometry::max_open`]. If a zone cannot be opened because of the limit, the drive closes the zone that was
+//! implicitly opened longest ago; if there is none, the call fails. At the limit of active zones, the call fails in any case.
 
 mod direct;
 mod emulator;
@@ -56,8 +56,8 @@ pub struct Geometry {
     pub max_open: Option<u32>,
     /// Zones that may be active at once, at least `max_open`; `None` for no limit.
     pub max_active: Option<u32>,
-    /// The first zones that are written at random and have no write pointer, on drives with such. Nothing here writes them: they are
-    /// reported as [`ZoneState::ReadOnly`].
+    /// Number of conventional zones at the start of the drive, which are written at random and have no write pointer. They are not used,
+    /// and are reported as [`ZoneState::ReadOnly`].
     pub conventional: u32,
 }
 
@@ -67,7 +67,7 @@ impl Geometry {
         u64::from(self.zones) * self.zone_size
     }
 
-    /// Refuses `count` zones from `zone` if there are not that many.
+    /// An error if the drive does not have `count` zones from `zone` on.
     fn check_zones(&self, operation: &'static str, zone: u32, count: u32) -> Result<()> {
         match zone.checked_add(count) {
             Some(end) if end <= self.zones => Ok(()),
@@ -75,7 +75,7 @@ impl Geometry {
         }
     }
 
-    /// Refuses what no state of the zone could permit: a zone that is not there, no bytes, or part of a block.
+    /// An error for a range that is invalid in any state of the zone: a missing zone, no bytes, or part of a block.
     fn check_blocks(&self, operation: &'static str, zone: u32, at: u64, length: usize) -> Result<()> {
         self.check_zones(operation, zone, 1)?;
         let (block, length) = (u64::from(self.block), length as u64);
@@ -256,12 +256,12 @@ impl ZoneError {
 /// The result of an operation on a drive.
 pub type Result<T> = std::result::Result<T, ZoneError>;
 
-/// The write streams of a drive, where it can be told which writes die together.
+/// The write streams of a drive, by which it keeps data of different lifetimes apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// How many the kernel says there are, 255 at most; 0 for none.
+    /// Number of streams that the kernel reports, at most 255; 0 for none.
     pub count: u8,
-    /// Writes go to them: there are two at least, and nothing between us and the drive has refused.
+    /// Writes go to streams: there are at least two, and neither kernel nor container has refused.
     pub used: bool,
 }
 
@@ -276,7 +276,7 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// Writes whole blocks at the write pointer of `zone`; `at` must be it. Not durable before [`ZonedDevice::flush`].
     fn write(&self, zone: u32, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Writes whole blocks where the write pointer is and says where that was. A device without appends writes under a lock of the zone.
+    /// Writes whole blocks at the write pointer and returns its position before the write. A device without appends locks the zone instead.
     fn append(&self, zone: u32, bytes: &[u8]) -> Result<u64>;
 
     /// Reads whole blocks of one zone, up to [`Geometry::zone_size`]; unwritten blocks read as zeros.
@@ -285,7 +285,7 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// Empties a zone. A power cut before the next [`ZonedDevice::flush`] may undo it.
     fn reset(&self, zone: u32) -> Result<()>;
 
-    /// Makes a zone full. Drives fill its rest, which takes as long as writing.
+    /// Makes a zone full. Some drives fill the rest of the zone, which takes as long as writing it.
     fn finish(&self, zone: u32) -> Result<()>;
 
     /// Opens a zone explicitly: the drive does not close it by itself.
@@ -297,9 +297,8 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
     /// Makes everything that returned before this call durable.
     fn flush(&self) -> Result<()>;
 
-    /// Tells how long the data written to `zone` from now on will live: the kernel's number (`F_SET_RW_HINT`) from 2, short, to 5, extreme;
-    /// any other number if nothing is known. For drives that can keep such data apart; makes no call, so that it may be used under any
-    /// lock.
+    /// Sets the lifetime of data written to `zone` from now on, for drives that keep lifetimes apart: the kernel's number (`F_SET_RW_HINT`)
+    /// from 2, short, to 5, extreme; any other number if nothing is known. Makes no system call, so it may be called under any lock.
     fn destine(&self, _zone: u32, _lifetime: u8) {}
 
     /// Write streams in which the drive keeps lifetimes apart.
@@ -307,7 +306,6 @@ pub trait ZonedDevice: Send + Sync + fmt::Debug {
         Streams::default()
     }
 
-    /// Takes the drive for one process, as [`crate::store::Store::lock`] does; [`crate::store::StoreError::is_locked`] if someone else has
-    /// it.
+    /// Locks the drive for one volume; [`crate::store::StoreError::is_locked`] if it is locked already.
     fn lock(&self) -> crate::store::Result<Box<dyn StoreLock>>;
 }

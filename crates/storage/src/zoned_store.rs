@@ -1,10 +1,10 @@
 //! A store on a zoned drive: files and metadata together, with no other file system. `docs/engine/zones.md` has the idea,
 //! `docs/engine/format.md` the bytes.
 //!
-//! In the order in which it is best read: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log),
-//! `file` and `slot` (the bytes of a file, and those of a zone), `volume` (what is shared, and the order in which things become durable),
-//! `reader` and `appender` (reading and writing), `place` (how a zone is found; `allocate` and `reset` are the policies), `collect` (with
-//! the policy `victim`), `recover`, `check`, `entries`, `usage`.
+//! Reading order: `format` and `catalog` (the metadata as bytes and as data), `journal` (the metadata log), `file` and `slot` (the bytes of
+//! a file and of a zone), `volume` (shared state, and the order in which things become durable), `reader` and `appender` (reading and
+//! writing), `place` (how a zone is found; `allocate` and `reset` are the policies), `collect` (the collector, with the policy `victim`),
+//! `recover`, `check`, `entries`, `usage`.
 
 mod allocate;
 mod appender;
@@ -57,15 +57,17 @@ pub struct Options {
     pub reset: Reset,
     /// Policy for the zone that the collector empties first.
     pub collection: Collection,
-    /// Empty zones that only the collector may take: at most an eighth of all are kept, and at least one.
+    /// Empty zones that only the collector may take. At least one and at most an eighth of the zones for files.
     pub reserve: u32,
-    /// Bytes that the collector may move per byte that the host writes, while nobody waits for it.
+    /// Bytes that the collector may move per byte that the host writes, as long as no writer waits for space.
     pub pace: f64,
-    /// A file for which its policy finds no zone takes another one, or waits for the collector. False: it fails, as with ZenFS.
+    /// If the policy finds no zone for a file, the file goes to another zone, or waits for the collector. False: writing fails, as with
+    /// ZenFS.
     pub fallback: bool,
-    /// The engine is told how large a zone is ([`Store::unit`]), so that compactions empty zones.
+    /// The engine learns the size of a zone ([`Store::unit`]), so that its compactions empty zones.
     pub tells: bool,
-    /// A thread resets and collects. False: callers that sync names or need space do, in order, and everything repeats exactly.
+    /// A thread resets zones and collects. False: callers that sync names or need space do it themselves, in order, so that everything
+    /// repeats exactly.
     pub background: bool,
 }
 
@@ -110,14 +112,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Part of the reserve that is kept with so many zones for files. At least one zone: if the last zone went to tables, none could be
-    /// emptied any more, the manifest would find none either, and nothing could be deleted.
+    /// The reserve with `zones` zones for files. At least one zone: if tables took the last zone, the collector could empty none, the
+    /// manifest would find no space, and nothing could be deleted any more.
     fn kept_reserve(&self, zones: u32) -> u32 {
         self.reserve.min(zones / 8).max(1)
     }
 }
 
-/// An error of the drive as one of the store.
+/// Converts an error of the drive to one of the store.
 fn failed(operation: &'static str, error: ZoneError) -> StoreError {
     let kind = error.source.as_ref().map_or(io::ErrorKind::Other, io::Error::kind);
     StoreError::store(operation, io::Error::new(kind, error))
@@ -127,7 +129,7 @@ fn corrupt(why: &str) -> StoreError {
     StoreError::store("open", io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// The kernel's number of a lifetime; of tables of which nothing is known that of young ones.
+/// The kernel's number of a lifetime. A table of unknown lifetime gets the number of a medium one.
 fn lifetime(id: FileId, hint: &Hint) -> u8 {
     match hint.lifetime {
         Lifetime::Unknown if id.kind == FileKind::Table => 3,
@@ -139,7 +141,7 @@ fn lifetime(id: FileId, hint: &Hint) -> u8 {
     }
 }
 
-/// The lifetime of a kernel's number.
+/// The lifetime with this kernel number.
 fn of_number(number: u8) -> Lifetime {
     match number {
         2 => Lifetime::Short,
@@ -150,13 +152,13 @@ fn of_number(number: u8) -> Lifetime {
     }
 }
 
-/// A volume in use: closed when the store and the last of its appenders are gone, in whatever order.
+/// An open volume. It is closed when the store and all its appenders have been dropped, in whatever order.
 struct Session {
     volume: Arc<Volume>,
     stop: Arc<AtomicBool>,
     /// The thread that resets and collects.
     thread: Option<JoinHandle<()>>,
-    /// Opening writes: two volumes over one drive would undo each other's metadata. Dropped last.
+    /// Lock of the drive, because opening a volume writes, and two of them would overwrite each other's metadata. Dropped last.
     _drive: Box<dyn StoreLock>,
 }
 
@@ -174,12 +176,13 @@ impl Drop for Session {
         {
             std::panic::resume_unwind(panic);
         }
-        // Names that nobody synced have no promise; closing loses them no more than closing a directory would.
+        // Nobody relies on names that were not synced. They are written all the same, so that closing a volume keeps them as a directory
+        // would.
         drop(self.volume.commit_durably());
     }
 }
 
-/// Works when there is something to do. After an error there is nothing: the volume takes no more changes.
+/// The main loop of the volume's thread: resets zones and collects. Ends after an error, because the volume takes no more changes then.
 fn keep(volume: &Volume, stop: &AtomicBool) {
     while volume.tidy().is_ok() {
         let mut state = volume.state.lock();
@@ -195,14 +198,14 @@ fn keep(volume: &Volume, stop: &AtomicBool) {
     }
 }
 
-/// A volume on a zoned drive. When it and its last appender are dropped, what the metadata log has not got yet is written and the thread
-/// ends; readers go on working.
+/// A volume on a zoned drive. When the store and its last appender are dropped, pending metadata is written and the thread ends; readers
+/// stay usable.
 pub struct ZonedStore {
     volume: Arc<Volume>,
     session: Arc<Session>,
 }
 
-/// A database has the volume.
+/// The lock of a database on the volume.
 #[derive(Debug)]
 struct Claim {
     claimed: Arc<AtomicBool>,
@@ -217,26 +220,26 @@ impl Drop for Claim {
 }
 
 impl ZonedStore {
-    /// Makes an empty volume on a drive and opens it; everything on the drive is lost. `id` is to be random. `Unsupported` if the drive
-    /// has too few zones or too small ones, or lets too few be active; locked if its volume is open.
+    /// Makes an empty volume on a drive and opens it; all data on the drive is lost. `id` should be random. `Unsupported` if the drive has
+    /// too few zones, too small ones, or allows too few active ones; locked ([`StoreError::is_locked`]) if a volume on it is open.
     pub fn format(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         Self::start(recover::format(&device, id, options)?, drive)
     }
 
-    /// Whether a volume can live on drives of a shape, with zones of that capacity: `Unsupported` if not.
+    /// Checks whether a volume fits on a drive of this shape with zones of this capacity: `Unsupported` if not.
     pub fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
         recover::check_shape(geometry, capacity)
     }
 
-    /// Whether files of these lengths fit on an empty volume on the drive, which is not changed. `StorageFull` if its metadata cannot hold
-    /// so many.
+    /// Computes whether files of these lengths would fit on an empty volume on the drive; changes nothing. `StorageFull` if the metadata
+    /// cannot hold so many files.
     pub fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(FileId, u64)]) -> Result<Fit> {
         recover::fit_on(device, options, files)
     }
 
-    /// [`ZonedStore::format`] of a drive that holds nothing to lose: an empty one, or one with a volume without files. Any other is left as
-    /// it is: `AlreadyExists`, with a note of its content.
+    /// [`ZonedStore::format`] of a drive without data: an empty drive, or one with a volume without files. Leaves any other drive as it is
+    /// and returns `AlreadyExists`, with a description of its content.
     pub fn format_unused(device: Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         recover::check_unused(&device)?;
@@ -245,7 +248,7 @@ impl ZonedStore {
 
     /// Opens the volume on a drive. `NotFound` if there is none, `InvalidData` if its metadata is damaged, locked
     /// ([`StoreError::is_locked`]) if it is open already. A volume whose metadata cannot be written opens for reading; calls that would
-    /// change it say why they cannot.
+    /// change it return the reason.
     pub fn open(device: Arc<dyn ZonedDevice>, options: Options) -> Result<Self> {
         let drive = device.lock()?;
         Self::start(recover::open(&device, options)?, drive)
@@ -263,7 +266,7 @@ impl ZonedStore {
         Ok(ZonedStore { volume, session: Arc::new(session) })
     }
 
-    /// The identity it was formatted with.
+    /// The identity that the volume was formatted with.
     pub fn id(&self) -> VolumeId {
         self.volume.id
     }
@@ -273,18 +276,18 @@ impl ZonedStore {
         self.volume.figures()
     }
 
-    /// Returns when deletions are durable, no dead zone waits for its reset, and the collector has nothing to do: what is counted then
-    /// does not depend on how far the thread has come.
+    /// Waits until deletions are durable, no dead zone waits for its reset, and the collector has nothing to do, so that counters no longer
+    /// depend on the progress of the thread.
     pub fn settle(&self) -> Result<()> {
         self.volume.rest()
     }
 
-    /// Division of the bytes of the drive now.
+    /// The present division of the drive's bytes.
     pub fn shares(&self) -> Shares {
         self.volume.shares()
     }
 
-    /// Options of the volume, with the part of the reserve that is kept.
+    /// Options of the volume, with the actual reserve.
     pub fn options(&self) -> Options {
         self.volume.options
     }
@@ -294,7 +297,7 @@ impl ZonedStore {
         self.volume.device.geometry()
     }
 
-    /// The write streams of its drive.
+    /// The write streams of the drive.
     pub fn streams(&self) -> Streams {
         self.volume.device.streams()
     }
@@ -309,18 +312,18 @@ impl ZonedStore {
         self.volume.map()
     }
 
-    /// Verifies the metadata, the frames of logs and what is counted in memory against the drive; one line per complaint. Nothing may be
-    /// written meanwhile. Bytes of tables have their own checksums, which the engine verifies.
+    /// Verifies the metadata, the frames of logs and the state in memory against the drive. Returns one line per complaint. Nothing may be
+    /// written meanwhile. The bytes of tables are not checked: the engine verifies their checksums.
     pub fn check(&self) -> Result<Vec<String>> {
         self.volume.check()
     }
 
-    /// Resets dead zones that are due, and collects if space is short, like the thread; for a store without one.
+    /// Resets dead zones that are due, and collects if space is short. For a store without a thread.
     pub fn tidy(&self) -> Result<()> {
         self.volume.tidy()
     }
 
-    /// Empties the zone that the collector's rule finds worth it most; false if there is none, or no space for its living bytes.
+    /// Empties the zone that the collector's rule picks. False if no zone is worth it, or there is no space for its live bytes.
     pub fn collect(&self) -> Result<bool> {
         self.volume.collect()
     }
@@ -342,7 +345,7 @@ impl Store for ZonedStore {
         if state.names.contains_key(&id) {
             return Err(error(io::ErrorKind::AlreadyExists));
         }
-        // Half of a region stays for edits, so that deletions always find room.
+        // Half of a metadata region is kept free for edits, so that deletions always find space.
         if state.catalog.snapshot_bytes() > self.volume.snapshot_limit / 2 {
             let why = "the metadata takes half of its region";
             return Err(StoreError::file("create", id, io::Error::new(io::ErrorKind::StorageFull, why)));
@@ -385,7 +388,7 @@ impl Store for ZonedStore {
         Ok(())
     }
 
-    /// Dead bytes count as free where the collector gets at them.
+    /// Counts dead bytes as free if the collector can free them.
     fn free_bytes(&self) -> Result<Option<u64>> {
         let state = self.volume.state.lock();
         let usable = |slot: &&slot::Slot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);

@@ -1,5 +1,5 @@
-//! Writing behind the back of whoever produces the bytes: a thread of its own appends what is handed over, so that the copy into the page
-//! cache and the start of write-back cost the producer nothing as long as a core is free. At most one piece waits while another is written.
+//! Write-behind: a separate thread appends the bytes of a producer, so that the copy into the page cache and the start of write-back cost
+//! the producer nothing as long as a core is idle. At most one piece waits while another is written.
 
 use super::{Appender, Result};
 use parking_lot::Mutex;
@@ -7,43 +7,43 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// Larger pieces are not copied for the thread; the caller appends them itself.
+/// Larger pieces, bytes, are not copied for the thread: the caller appends them itself.
 const LARGEST: usize = 512 << 10;
 
-/// An appender that another thread works on, from the second append on: a file of one piece is not worth a thread. An append that fails
-/// there is told by a later call; from then on the appender below refuses further use, as always. If no thread can be started, the caller
-/// goes on by itself.
+/// Wraps an appender so that a thread does the appends, from the second on: a file of one piece is not worth a thread. The error of an
+/// append is returned by a later call; after it the wrapped appender refuses further use, as always. If no thread can be started, the
+/// caller appends by itself.
 pub fn behind(file: Box<dyn Appender>) -> Box<dyn Appender> {
     let len = file.len();
     Box::new(Behind { file: Arc::new(Mutex::new(file)), writer: None, stays: false, len })
 }
 
 struct Behind {
-    /// Nobody waits for the lock: the caller takes it only while there is no writer.
+    /// The lock is never contended: the caller takes it only while there is no writer.
     file: Arc<Mutex<Box<dyn Appender>>>,
     writer: Option<Writer>,
-    /// No writer again: none could be started, or an append failed, which every later call is to hear at once.
+    /// No further writer is started: none could be started, or an append failed, so that later calls return the error at once.
     stays: bool,
-    /// Bytes appended and handed over.
+    /// Bytes appended, those handed to the writer included.
     len: u64,
 }
 
 struct Writer {
     pieces: SyncSender<Vec<u8>>,
-    /// Buffers to be used again.
+    /// Buffers to be reused.
     free: Receiver<Vec<u8>>,
     thread: JoinHandle<Result<()>>,
 }
 
 impl Writer {
-    /// `None` if there is no thread to be had.
+    /// Starts the thread; `None` if that fails.
     fn start(file: Arc<Mutex<Box<dyn Appender>>>) -> Option<Writer> {
         let (pieces, incoming) = sync_channel::<Vec<u8>>(1);
         let (used, free) = channel();
         let work = move || {
             incoming.iter().try_for_each(|piece| {
                 file.lock().append(&piece)?;
-                // Nobody takes buffers back from a writer that is being ended.
+                // Sending fails if the writer is being ended: then the buffer is not needed.
                 drop(used.send(piece));
                 Ok(())
             })
@@ -52,7 +52,7 @@ impl Writer {
         Some(Writer { pieces, free, thread })
     }
 
-    /// Waits until all is appended: the first error that the thread met.
+    /// Waits until all pieces are appended. Returns the first error that the thread met.
     fn end(self) -> std::thread::Result<Result<()>> {
         drop(self.pieces);
         self.thread.join()
@@ -92,7 +92,7 @@ impl Appender for Behind {
         piece.clear();
         piece.extend_from_slice(bytes);
         if writer.pieces.send(piece).is_err() {
-            // The thread has ended early: an append failed. If it did not say so, the file itself has to.
+            // The thread ended early because an append failed; `append_here` returns its error.
             return self.append_here(bytes);
         }
         self.len += bytes.len() as u64;
@@ -120,7 +120,7 @@ impl Appender for Behind {
 }
 
 impl Drop for Behind {
-    /// A file that is given up is closed before anybody deletes it. Errors of the thread no longer matter.
+    /// Waits for the thread, so that a file that is dropped is closed before it is deleted. Errors of the thread no longer matter.
     fn drop(&mut self) {
         drop(self.writer.take().map(Writer::end));
     }

@@ -1,4 +1,4 @@
-//! Figures of a store's medium below the files: bytes that a drive is written beside those of files, and why.
+//! Figures of a store's medium below the files: bytes written to a drive in addition to those of files, by cause.
 
 use super::hint::Lifetime;
 
@@ -40,9 +40,9 @@ impl ByLifetime {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Beneath {
-    /// Bytes of files; without bytes held back until a sync, and without files deleted before they were written.
+    /// Bytes of files written; without bytes held back in memory, and without files deleted before they were written.
     pub files: u64,
-    /// Heads of the frames in which logs and manifests lie.
+    /// Heads of the frames of logs and manifests.
     pub framing: u64,
     /// Unused ends of blocks.
     pub padding: u64,
@@ -91,13 +91,13 @@ pub struct ZonesNow {
     pub all: u32,
     /// Zones in which nothing is written.
     pub empty: u32,
-    /// Zones that the drive lost or lets nobody write.
+    /// Offline and read-only zones.
     pub broken: u32,
     /// Bytes that can be written to all zones together between two resets of each.
     pub capacity: u64,
     /// Bytes up to the write pointers, together.
     pub written: u64,
-    /// Bytes of living files, to whole blocks. All other written bytes are dead.
+    /// Bytes of live files, in whole blocks. All other written bytes are dead.
     pub live: u64,
     /// Resets of the least worn zone, as far as known.
     pub wear_least: u64,
@@ -117,7 +117,7 @@ impl ZonesNow {
 }
 
 impl Beneath {
-    /// Everything that the drive was written, by cause: their sum is [`Beneath::device`].
+    /// Bytes written to the drive by cause. Their sum is [`Beneath::device`].
     pub fn lines(&self) -> [(&'static str, u64); 6] {
         [
             ("files", self.files),
@@ -129,7 +129,7 @@ impl Beneath {
         ]
     }
 
-    /// Bytes that the drive was written, what it wrote by itself to finish zones included.
+    /// All bytes written to the drive, including those with which the drive filled finished zones.
     pub fn device(&self) -> u64 {
         self.lines().iter().map(|(_, bytes)| bytes).sum()
     }

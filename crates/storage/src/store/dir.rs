@@ -56,27 +56,28 @@ const LOCK: &str = "LOCK";
 
 /// A store in one directory of a Linux file system.
 ///
-/// * Appends have no buffer in the process: when one returns, the bytes survive the death of the process. The
-///   exception are tables with [`Hint::direct`], which pass the page cache in aligned pieces of 1 MiB; logs and manifests ignore
-///   `direct`, because an append of theirs is an acknowledgement.
-/// * The write-ahead log is written by memory map on file systems that keep space once given for a file that nobody shares (ext4, XFS,
-///   tmpfs). Such a log is up to 256 KiB longer than what was appended, until it is sealed or closed; what stands there is zeros.
-/// * Tables that go through the page cache are pushed to the medium while they are written, every
-///   [`Hint::writeback_bytes`], so that the final fdatasync finds little left to do.
-/// * The write-life hint is passed on with `F_SET_RW_HINT`, where the kernel takes it: one that refused is not asked again
+/// * Appends are not buffered in the process: when one returns, the bytes survive the death of the process. The exception are tables
+///   with [`Hint::direct`], which bypass the page cache in aligned pieces of 1 MiB; logs and manifests ignore `direct`, because an append
+///   of theirs acknowledges a write.
+/// * The write-ahead log is written by memory map on file systems that overwrite blocks in place (ext4, XFS, tmpfs). Such a log is up to
+///   256 KiB longer than the bytes appended, until it is sealed or closed; the rest is zeros.
+/// * Writing tables back from the page cache to the medium starts every [`Hint::writeback_bytes`], so that the final fdatasync has little
+///   left to do.
+/// * The write-life hint is passed on with `F_SET_RW_HINT`. After the kernel refused one, no further hints are passed on
 ///   ([`DirStore::takes_lifetimes`]).
 #[derive(Debug)]
 pub struct DirStore {
     path: PathBuf,
     /// The directory itself.
     handle: File,
-    /// The path by which it is reached: over the handle, so that a mount that comes, goes or moves cannot change what is read and written.
+    /// The path through which files are reached. It goes by the open handle, so that changes of mounts do not change which files are read
+    /// and written.
     held: PathBuf,
-    /// Files keep the space that they were given, so that logs can be mapped.
+    /// The file system overwrites blocks in place, so that logs can be mapped.
     keeps_space: bool,
-    /// Direct writers hold back an unaligned tail; `open` makes them hand it over.
+    /// Open direct writers. They hold back an unaligned tail, which `open` makes them write.
     direct: Mutex<HashMap<FileId, Weak<Mutex<DirectFile>>>>,
-    /// Whether the kernel took the last lifetime that it was told.
+    /// Whether the kernel accepted the last write-life hint; `None` before the first.
     lifetimes: Mutex<Option<bool>>,
 }
 
@@ -99,7 +100,7 @@ impl DirStore {
         Ok(DirStore { path: path.to_owned(), handle, held, keeps_space, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
     }
 
-    /// Whether the kernel takes the lifetimes of files; `None`: it was not told any yet.
+    /// Whether the kernel accepts write-life hints; `None`: no hint was passed on yet.
     pub fn takes_lifetimes(&self) -> Option<bool> {
         *self.lifetimes.lock()
     }
@@ -143,7 +144,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
     for directory in to_sync {
         match File::open(&directory).and_then(|d| d.sync_all()) {
-            // A directory that was there before may live below one we may not read; then its name is not ours to care for.
+            // The parent of an existing directory may be unreadable; then somebody else made the directory, and its name durable.
             Err(e) if existed && e.kind() == io::ErrorKind::PermissionDenied => {}
             result => result?,
         }
@@ -188,8 +189,8 @@ impl Store for DirStore {
             return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         }
         if id.kind == FileKind::Table {
-            // Two blocks that happen to be neighbours look like a sequence to the kernel, and its read-ahead evicts pages that others would
-            // have read from memory. Readers that do read in order say so: `will_need`.
+            // Reads of two neighbouring blocks would start the kernel's read-ahead, which evicts useful pages from memory. Sequential
+            // readers ask for read-ahead by `will_need`.
             sys::read_without_order(&file);
         }
         Ok(Arc::new(DirReader { id, file, opened_len: about.len() }))
@@ -235,7 +236,7 @@ impl Store for DirStore {
         Some(&self.path)
     }
 
-    /// A removed directory has no link left. One that was renamed has.
+    /// Checks that the directory still has a link: a removed one has none, a renamed one has.
     fn check_there(&self) -> Result<()> {
         let fail = |e| StoreError::store("find the directory", e);
         if self.handle.metadata().map_err(fail)?.nlink() > 0 {
@@ -251,12 +252,12 @@ impl Store for DirStore {
     }
 
     fn share(&self, id: FileId, target: &dyn Store, hint: &Hint) -> Result<Shared> {
-        // A log may still be written, so that a second name would show what is written later.
+        // A log may still be appended to, and a second name would show later bytes as well.
         if let Some(directory) = target.directory().filter(|_| id.kind != FileKind::Log) {
             match fs::hard_link(self.place(id), directory.join(id.to_string())) {
                 Ok(()) => return Ok(Shared::Linked),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(StoreError::file("share", id, e)),
-                // Another file system, or one without links. If something else is wrong, the copy will run into it and say so.
+                // The target is another file system, or has no hard links. Any other error will occur again in the copy.
                 Err(_) => {}
             }
         }
@@ -292,7 +293,7 @@ impl ReadAt for DirReader {
     }
 
     fn past_cache(&self) -> Option<Box<dyn ReadAt>> {
-        // The file itself, whatever has its name by now.
+        // Opens the same file even if its name was deleted or used again.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(sys::path_of(&self.file)).ok()?;
         Some(Box::new(DirectReader { id: self.id, file, len: self.len() }))
     }

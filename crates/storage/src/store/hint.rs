@@ -22,11 +22,11 @@ pub enum Reason {
     Manual = 6,
     /// The shape of the tree changed with the family's style.
     StyleChange = 7,
-    /// A table moved to another tier as it was.
+    /// A table was copied unchanged to another tier.
     Temperature = 8,
     /// Data has become old enough for the last level.
     Age = 9,
-    /// Young data went to the last level, because the medium above had no free space.
+    /// Data of any age was demoted towards the last level, because the medium above had no free space.
     Room = 10,
 }
 
@@ -101,7 +101,7 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
-    /// Every lifetime, the shortest first; nothing known stands before all.
+    /// Every lifetime: unknown, then the shortest first.
     pub const ALL: [Lifetime; 5] = [Lifetime::Unknown, Lifetime::Short, Lifetime::Medium, Lifetime::Long, Lifetime::Extreme];
 
     /// The name used in statistics and reports.
@@ -135,7 +135,7 @@ pub enum Temperature {
 }
 
 impl Temperature {
-    /// Every temperature, the hottest first; nothing known stands before all.
+    /// Every temperature: unknown, then the hottest first.
     pub const ALL: [Temperature; 6] =
         [Temperature::Unknown, Temperature::Hot, Temperature::Warm, Temperature::Cool, Temperature::Cold, Temperature::Ice];
 
@@ -181,7 +181,7 @@ pub struct Hint {
     pub expected_bytes: u64,
     /// Write past the page cache, where the medium can.
     pub direct: bool,
-    /// For tables through the page cache, bytes after which writing to the medium starts each time; 0: leave it to the final sync.
+    /// For tables written through the page cache: write-back starts each time this many bytes were appended; 0: only with the final sync.
     pub writeback_bytes: u64,
 }
 

@@ -1,15 +1,15 @@
-//! A bounded number of descriptors for any number of files that are read.
+//! A bounded number of file descriptors for any number of readers.
 //!
-//! [`BoundedStore`] gives out readers whose file may be closed while nobody reads it, and is opened again by the next read. All stores of
-//! a database share one [`OpenFiles`], which closes the file that was not read for longest, about: a hand goes round, passes a file that
-//! was read since it came by last, and closes the first other one. A read of an open file takes no lock and writes no shared memory.
+//! [`BoundedStore`] returns readers whose file may be closed between reads; the next read opens it again. All stores of a database share
+//! one [`OpenFiles`], a list of the open files. To close one, a CLOCK hand goes round the list, skips files that were read since the hand
+//! last came by, and closes the first other one. A read of an open file takes no lock and writes no shared memory.
 //!
-//! A deleted file stays readable, as [`Store::delete`] promises: before the name goes, the file is opened if it is closed, and stays open
-//! as long as its reader lives. Where too many files are held like this, the deletion fails as if there were no descriptors, and can be
-//! tried again.
+//! A deleted file stays readable, as [`Store::delete`] promises: before the name is deleted, a closed file is opened, and then it stays
+//! open as long as its reader exists. If too many files are held open this way, the deletion fails with the error of a lack of descriptors,
+//! and can be tried again.
 //!
-//! A call that finds no descriptor, because others in the process have them, closes files of the list and is made again. Readers that have
-//! no descriptor ([`ReadAt::holds_descriptor`]) are not on the list.
+//! If a call finds no descriptor, because other parts of the process have them, files of the list are closed and the call is repeated.
+//! Readers without a descriptor ([`ReadAt::holds_descriptor`]) are not on the list.
 
 use super::{Appender, Beneath, FileId, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
 use arc_swap::ArcSwapOption;
@@ -22,12 +22,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A quarter of the descriptors of a process, and at least this number, are left to everything but files of this list.
+/// Descriptors that are left to other uses: a quarter of the process's limit, and at least this number.
 const RESERVE: u64 = 32;
-/// The list is no shorter than this, however few descriptors there are.
+/// Least number of files that stay open, however few descriptors there are.
 const LEAST: u64 = 8;
 
-/// How many files stay open where `soft` descriptors are allowed.
+/// Number of files that may stay open if the process may have `soft` descriptors.
 fn room(soft: u64) -> u64 {
     soft.saturating_sub(RESERVE.max(soft / 4)).max(LEAST)
 }
@@ -41,17 +41,17 @@ pub struct OpenFiles {
 }
 
 struct Listed {
-    /// Files that stay open, the deleted ones included.
+    /// Most files that may be open, deleted ones included.
     most: usize,
     /// Every reader, by store, file and number.
     readers: BTreeMap<(u64, FileId, u64), Arc<Slot>>,
     /// Readers whose file is open and may be closed, by number.
     open: BTreeMap<u64, Arc<Slot>>,
-    /// Files on their way to `open`.
+    /// Number of files that are being opened.
     opening: usize,
-    /// Files that are deleted, or about to be, and stay open.
+    /// Number of files that stay open because they are deleted or about to be.
     kept: usize,
-    /// Position of the hand in `open`.
+    /// Position of the CLOCK hand: the number of a reader in `open`.
     hand: u64,
 }
 
@@ -62,14 +62,14 @@ struct Slot {
     file: ArcSwapOption<Arc<dyn ReadAt>>,
     /// The file was read since the hand came by.
     touched: AtomicBool,
-    /// Held by whoever opens it.
+    /// Locked while a thread opens the file.
     turn: Mutex<()>,
-    /// The file's name is deleted, or about to be.
+    /// The file stays open, because its name is deleted or about to be.
     kept: AtomicBool,
 }
 
 impl OpenFiles {
-    /// Makes a set that keeps as many files open as the process's soft limit allows.
+    /// Makes a list that keeps as many files open as the process's soft limit allows.
     pub fn new() -> Arc<Self> {
         let listed = Listed { most: 0, readers: BTreeMap::new(), open: BTreeMap::new(), opening: 0, kept: 0, hand: 0 };
         let files = OpenFiles { listed: Mutex::new(listed), next: AtomicU64::new(0) };
@@ -77,7 +77,7 @@ impl OpenFiles {
         Arc::new(files)
     }
 
-    /// Sets the number of files that stay open, at most as many as the process's present soft limit allows; 0: that many.
+    /// Sets the number of files that may stay open, at most what the process's present soft limit allows; 0: exactly that.
     pub fn set_most(&self, most: u64) {
         let room = sys::descriptor_limit().map_or(u64::MAX, room);
         let most = if most > 0 { most.min(room) } else { room };
@@ -99,7 +99,7 @@ impl OpenFiles {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes a call, and again as long as it finds no descriptor and one can be had.
+    /// Makes a call. If the call finds no descriptor, closes a file of the list and repeats the call, until the list is empty.
     fn with_descriptors<T>(&self, mut call: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match call() {
@@ -114,7 +114,7 @@ impl OpenFiles {
         }
     }
 
-    /// Opens a file of the list.
+    /// Opens a file for the list; closes others first if there are too many.
     fn open_one(&self, open: impl FnMut() -> Result<Arc<dyn ReadAt>>) -> Result<Arc<dyn ReadAt>> {
         let closed = self.listed.lock().make_room();
         drop(closed);
@@ -131,7 +131,8 @@ impl fmt::Debug for OpenFiles {
 }
 
 impl Listed {
-    /// Counts a file that is about to be opened. Returns the files closed for it, which the caller drops without the lock.
+    /// Counts a file that is about to be opened, and removes files beyond the limit from the list. The caller drops, and so closes, the
+    /// returned files without the lock.
     fn make_room(&mut self) -> Vec<File> {
         self.opening += 1;
         let mut closed = Vec::new();
@@ -143,9 +144,9 @@ impl Listed {
         closed
     }
 
-    /// Takes a file off the list: the first that was not read since the hand came by.
+    /// Removes from the list the first file that was not read since the hand came by.
     fn close_one(&mut self) -> Option<File> {
-        // After one round none is touched but by who reads right now.
+        // After one round only files that are being read right now are still touched.
         for _ in 0..=2 * self.open.len() {
             let behind = self.open.range((Bound::Excluded(self.hand), Bound::Unbounded)).next();
             let (number, slot) = behind.or_else(|| self.open.iter().next())?;
@@ -176,12 +177,12 @@ pub struct BoundedStore {
 }
 
 impl BoundedStore {
-    /// `beside_writer`: another process may delete files, so that one which cannot be opened again is no damage.
+    /// `beside_writer`: another process may delete files, so a file that is missing when it is opened again is not damage.
     pub fn new(below: Arc<dyn Store>, files: Arc<OpenFiles>, beside_writer: bool) -> Self {
         BoundedStore { below, number: files.number(), files, beside_writer }
     }
 
-    /// Sees to it that a file stays open as long as its reader lives.
+    /// Makes a reader's file stay open as long as the reader exists; opens it if it is closed.
     fn keep_open(&self, slot: &Slot) -> Result<()> {
         let _turn = slot.turn.lock();
         if slot.kept.load(Ordering::Relaxed) {
@@ -189,7 +190,7 @@ impl BoundedStore {
         }
         {
             let mut listed = self.files.listed.lock();
-            // Its reader has gone since it was looked up, and would not count it off.
+            // The reader has been dropped since it was looked up, so nothing would subtract the file from `kept` again.
             if !listed.readers.contains_key(&(self.number, slot.id, slot.number)) {
                 return Ok(());
             }
@@ -209,10 +210,10 @@ impl BoundedStore {
                 slot.file.store(Some(Arc::new(file)));
                 Ok(())
             }
-            // Its reader has lost it before, or nobody deletes it now.
+            // The file cannot be opened: it is missing already, or the deletion fails.
             Err(error) => {
                 let mut listed = self.files.listed.lock();
-                // A reader that has gone meanwhile has counted it off.
+                // A reader that was dropped meanwhile has already subtracted the file from `kept`.
                 if listed.readers.contains_key(&(self.number, slot.id, slot.number)) {
                     listed.kept -= 1;
                     slot.kept.store(false, Ordering::Relaxed);
@@ -338,7 +339,7 @@ impl Reader {
         Ok(file)
     }
 
-    /// The error of a file that cannot be opened again.
+    /// Converts the error of a file that cannot be opened again.
     fn lost(&self, error: StoreError) -> StoreError {
         let source = match error.is_not_found() {
             true if self.beside_writer => io::Error::new(io::ErrorKind::ResourceBusy, "a writer has deleted it: open the database again"),

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// `F_SET_RW_HINT` of linux/fcntl.h; the libc crate does not have it.
 const F_SET_RW_HINT: libc::c_int = 1024 + 12;
 
-/// Tells the kernel how long the file's data will live (`RWH_WRITE_LIFE_*` of linux/fcntl.h, Linux 4.13), and says whether it took that;
-/// `None`: there is nothing to tell. Placement only: where the hint is not taken nothing is lost, so there is no error.
+/// Tells the kernel how long the file's data will live (`RWH_WRITE_LIFE_*` of linux/fcntl.h, Linux 4.13). Returns whether the kernel
+/// accepted the hint; `None`: the lifetime is unknown. The hint only affects placement, so a refusal is no error.
 pub(super) fn set_lifetime(file: &File, lifetime: Lifetime) -> Option<bool> {
     let hint: u64 = match lifetime {
         Lifetime::Unknown => return None,
@@ -53,10 +53,10 @@ pub(super) fn is_no_descriptors(code: i32) -> bool {
     matches!(code, libc::EMFILE | libc::ENFILE)
 }
 
-/// From now on memory that is freed goes back to the kernel at once, in pieces of so many bytes and more; 32 MiB is the most. Else glibc
-/// begins with 128 KiB and raises that bound to the size of whatever was freed, up to 32 MiB, and the heap of each thread keeps up to twice
-/// as much at its end: some 30 MB in all, once compactions have run. All threads share one heap, where glibc would make eight for each
-/// processor. It costs larger allocations a call of the kernel and pages to fill. Other allocators stay as they are.
+/// Makes glibc return freed blocks of `bytes` or more to the kernel at once; at most 32 MiB. By default glibc begins with 128 KiB and
+/// raises the threshold to the size of freed blocks, up to 32 MiB, and each heap keeps up to twice the threshold: some 30 MB in all, once
+/// compactions have run. Also makes all threads share one heap instead of up to eight per processor. The price: each larger allocation
+/// costs a system call and page faults. Has no effect on other allocators.
 pub fn give_back_when_freed(bytes: i32) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (parameter, value) in [(libc::M_MMAP_THRESHOLD, bytes), (libc::M_TRIM_THRESHOLD, bytes), (libc::M_ARENA_MAX, 1)] {
@@ -67,9 +67,8 @@ pub fn give_back_when_freed(bytes: i32) {
     let _ = bytes;
 }
 
-/// Gives the kernel the pages that the allocator holds free between others. It reaches the end of the
-/// first heap only, which is the one that there is after [`give_back_when_freed`]. Threads that allocate meanwhile may wait. Other
-/// allocators stay as they are.
+/// Returns free pages inside glibc's heaps to the kernel; free space at the end of a heap only of the first one, which is the only heap
+/// after [`give_back_when_freed`]. Threads that allocate meanwhile may wait. Has no effect on other allocators.
 pub fn give_back_free() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: a plain integer; it may be called at any time, by any thread.
@@ -91,12 +90,12 @@ pub(super) fn start_writeback(file: &File, offset: u64, length: u64) {
     unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
-/// Asks for `length` bytes from `offset` to be read ahead into the page cache. A hint, so there is no error.
+/// Asks the kernel to read `length` bytes from `offset` into the page cache. A hint, so there is no error.
 pub(super) fn will_need(file: &File, offset: u64, length: u64) {
     advise(file, offset, length, libc::POSIX_FADV_WILLNEED);
 }
 
-/// Reads of the file have no order: the kernel reads what is asked for and guesses nothing ahead.
+/// Tells the kernel that reads of the file have no order, so that it does not read ahead.
 pub(super) fn read_without_order(file: &File) {
     advise(file, 0, 0, libc::POSIX_FADV_RANDOM);
 }
@@ -119,8 +118,8 @@ pub(super) fn free_bytes(directory: &File) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// The file system of `directory` writes the blocks of a file where they are, once they have space: a store into a mapped page needs no
-/// new one. Others copy on write, or pass on to a file system that may.
+/// Returns whether the file system of `directory` overwrites blocks in place, so that a store into a mapped page never needs new space.
+/// Other file systems copy on write, or lie on one that may.
 pub(super) fn keeps_space(directory: &File) -> bool {
     const XFS: u32 = 0x5846_5342;
     let known = [libc::EXT4_SUPER_MAGIC as u32, libc::TMPFS_MAGIC as u32, XFS];

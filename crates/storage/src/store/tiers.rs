@@ -1,14 +1,14 @@
 //! Several stores as one: tables lie by temperature, everything else in the primary store.
 //!
-//! * A table is created in the store of its hint's temperature. A temperature without a store of its own has that of the next hotter one
-//!   that has, and the primary store where there is none: it also has what nothing is known of.
-//! * Where a table lies is found out by listing all stores once, and remembered. A name that is in two of them counts in the hotter one,
-//!   and the primary store is the hottest: a table that did not fit into its tier was written again on a hotter one, and a crash may bring
-//!   the torn one back. A deletion removes both.
-//! * A tier in which less is free than a table is expected to take says that it is full before anything is written to it.
-//! * Names are synced in the stores that have new or lost ones; a log on a fast medium must not wait for a slow one.
+//! * A table is created in the store of its hint's temperature. A temperature without a store uses that of the next hotter temperature, or
+//!   else the primary store, which also takes tables of unknown temperature.
+//! * The store of each table is found by listing all stores once, and remembered. If two stores have a file of one name, the hotter one
+//!   counts, and the primary store is the hottest. This happens when a table did not fit into its tier and was written again on a hotter
+//!   one, and a crash brought the torn file back. A deletion removes both.
+//! * A tier with less free space than the expected size of a table refuses to create it, before anything is written.
+//! * Names are synced only in stores where files were created or deleted, so that a log on a fast medium does not wait for a slow one.
 //!
-//! Files of a tier that are not tables are not the database's and are not listed here.
+//! Files in the store of a tier that are not tables do not belong to the database and are not listed here.
 
 use super::{Appender, Beneath, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, Temperature};
 use parking_lot::RwLock;
@@ -25,20 +25,20 @@ const COUNT: usize = Temperature::ALL.len();
 struct Member {
     temperature: Temperature,
     store: Arc<dyn Store>,
-    /// Names made or removed so far; noted once that is done, so that a sync which began before it never counts for it.
+    /// Number of files created or deleted so far. Counted after the call, so that a sync that began before the call does not cover it.
     changes: AtomicU64,
     /// Number of `changes` that are durable.
     synced: AtomicU64,
 }
 
 impl Member {
-    /// A name was made or removed, or may have been.
+    /// Counts a name that was or may have been created or deleted.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes the changes so far durable, unless they are. A caller that finds another thread syncing syncs as well: that sync is not over
-    /// yet.
+    /// Makes the changes so far durable, unless they are. A caller does not rely on a sync that another thread is running, because that
+    /// sync has not succeeded yet.
     fn sync_names(&self) -> Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
         if changes > self.synced.load(Ordering::Acquire) || self.temperature == Temperature::Unknown {
@@ -48,7 +48,7 @@ impl Member {
         Ok(())
     }
 
-    /// The error with the place it happened at.
+    /// Adds the tier and its directory to an error.
     fn named(&self, error: StoreError) -> StoreError {
         if self.temperature == Temperature::Unknown {
             return error;
@@ -66,9 +66,9 @@ impl Member {
 /// A primary store and further ones by temperature.
 #[derive(Debug)]
 pub struct Tiers {
-    /// By temperature: the hottest first, and before all of them the primary store.
+    /// Stores by temperature: the primary store first, then the tiers, the hottest first.
     members: [Option<Member>; COUNT],
-    /// The stores that have a file, a bit each by temperature.
+    /// The stores that have a file: one bit per temperature.
     files: RwLock<HashMap<FileId, u8>>,
 }
 
@@ -77,7 +77,7 @@ impl Tiers {
     pub fn new(primary: Arc<dyn Store>, tiers: impl IntoIterator<Item = (Temperature, Arc<dyn Store>)>) -> Result<Self> {
         let mut members = [const { None }; COUNT];
         for (temperature, store) in tiers.into_iter().chain([(Temperature::Unknown, primary)]) {
-            // Names may be unsynced: the previous user of these stores may have died.
+            // Begins with one unsynced change, because a process that used the store before may have died before a sync.
             let member = Member { temperature, store, changes: AtomicU64::new(1), synced: AtomicU64::new(0) };
             if members[temperature as usize].replace(member).is_some() {
                 let what = format!("two stores for temperature {}", temperature.name());
@@ -105,13 +105,13 @@ impl Tiers {
         }
     }
 
-    /// The members that have a file as far as is known, the one that counts first.
+    /// The stores known to have a file. The first one counts.
     fn holders(&self, id: FileId) -> impl Iterator<Item = &Member> {
         let bits = self.files.read().get(&id).copied().unwrap_or(0);
         self.members().filter(move |member| bits & bit(member.temperature) != 0)
     }
 
-    /// The file is no longer there.
+    /// Notes that a store no longer has a file.
     fn forget(&self, id: FileId, at: Temperature) {
         let mut files = self.files.write();
         if let Some(bits) = files.get_mut(&id) {
@@ -122,7 +122,7 @@ impl Tiers {
         }
     }
 
-    /// All files of the database with the place of each.
+    /// All files of the database, each with the temperature of its store and its length.
     fn walk(&self) -> Result<Vec<(Temperature, FileId, u64)>> {
         let mut all = Vec::new();
         for member in self.members() {
@@ -139,7 +139,8 @@ impl Tiers {
         self.member(temperature).temperature
     }
 
-    /// The next hotter store than that which serves `temperature`; `None` behind the primary one, which is the hottest.
+    /// Temperature of the next hotter store than the one that serves `temperature`; `None` if that is the primary one, which is the
+    /// hottest.
     pub fn hotter(&self, temperature: Temperature) -> Option<Temperature> {
         let at = self.serving(temperature) as usize;
         self.members[..at].iter().rev().flatten().map(|member| member.temperature).next()
@@ -155,7 +156,7 @@ impl Tiers {
         self.members().map(|member| member.temperature).filter(|temperature| *temperature != Temperature::Unknown)
     }
 
-    /// Bytes that can still be written to the store that serves `temperature`, where its medium knows.
+    /// Bytes that can still be written to the store that serves `temperature`; `None`: its medium does not know.
     pub fn free_bytes_of(&self, temperature: Temperature) -> Result<Option<u64>> {
         let member = self.member(temperature);
         member.store.free_bytes().map_err(|error| member.named(error))
@@ -187,7 +188,7 @@ impl Store for Tiers {
         Ok(file)
     }
 
-    /// Also finds, and remembers, files that came after the stores were listed: for a reader beside a writer.
+    /// Also finds, and remembers, files created after the stores were listed: a read-only handle needs this while another process writes.
     fn open(&self, id: FileId) -> Result<Arc<dyn ReadAt>> {
         for member in self.holders(id) {
             match member.store.open(id) {
@@ -208,7 +209,7 @@ impl Store for Tiers {
         Err(StoreError::file("open", id, io::ErrorKind::NotFound.into()))
     }
 
-    /// Deletes the file from every store that has it: a copy left in one of them would bring it back.
+    /// Deletes the file from every store that has it: the next open would find a copy left in one of them.
     fn delete(&self, id: FileId) -> Result<()> {
         let mut outcome = Err(StoreError::file("delete", id, io::ErrorKind::NotFound.into()));
         for member in self.holders(id).collect::<Vec<_>>() {

@@ -135,7 +135,7 @@ impl LinuxDevice {
         let largest = bytes_of(queue.number("max_sectors_kb")?.saturating_mul(2))?.min(segments.saturating_mul(4096)).min(PIECE as u64);
         let piece = (largest / u64::from(block)).max(1) * u64::from(block);
         let zones = raw.iter().map(known).collect::<io::Result<_>>()?;
-        let piece = usize::try_from(piece).map_err(|_| invalid("a block that memory does not hold"))?;
+        let piece = usize::try_from(piece).map_err(|_| invalid("a block that is larger than memory"))?;
         Ok(LinuxDevice { path: path.to_owned(), direct: Direct::new(file, piece), call, geometry, zones })
     }
 

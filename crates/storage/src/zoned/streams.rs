@@ -1,11 +1,11 @@
-//! Write streams: what tells a drive with flexible data placement (NVMe TP4146) which writes die together, without any promise.
+//! Write streams: a hint to a drive with flexible data placement (NVMe TP4146) about which writes die together.
 //!
-//! 1. The kernel takes the number of a stream with a direct write to a whole block device, by io_uring alone (since Linux 6.16). Where a
-//!    drive has no two streams, no ring is made and everything is written by `pwrite`.
-//! 2. A ring serves one write at a time and then waits for the next writer: there come to be as many as there are writers at once. One
-//!    ring for all would have a lock held while the drive writes, or somebody to hand completions out; a ring for each thread would stay
-//!    behind when the thread ends.
-//! 3. A kernel or a container that refuses is not asked again.
+//! 1. The kernel takes the number of a stream with a direct write to a whole block device, and only through io_uring (since Linux 6.16). If
+//!    a drive has fewer than two streams, no ring is made and everything is written by `pwrite`.
+//! 2. A ring serves one write at a time and is then kept for the next write, so there are as many rings as concurrent writers. A single
+//!    ring would need a lock during each write, or a thread that distributes completions; a ring per thread would remain after the thread
+//!    ends.
+//! 3. After a kernel or a container has refused streams, they are not tried again.
 
 use super::{Streams, sys};
 use io_uring::IoUring;
@@ -15,7 +15,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Rings that are kept for the next write.
+/// Most idle rings that are kept.
 const KEPT: usize = 8;
 
 /// The lifetimes that have a name, in the kernel's numbers: 2, short, to 5, extreme.
@@ -35,13 +35,13 @@ fn ring() -> io::Result<IoUring> {
     IoUring::new(1)
 }
 
-/// The kernel, or what confines the process, does not do this at all.
+/// Returns whether the kernel or the container refuses write streams altogether.
 fn refuses(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP))
 }
 
 impl StreamWriter {
-    /// A writer for a device that has `count` streams by the kernel.
+    /// A writer for a device for which the kernel reports `count` streams.
     pub(super) fn new(count: u64) -> Self {
         StreamWriter::with(count, ring)
     }
@@ -50,7 +50,7 @@ impl StreamWriter {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let writer = StreamWriter { count, make, free: Mutex::default(), refused: AtomicBool::new(count < 2) };
         if count >= 2 {
-            // So that what can be said of it is known before the first write.
+            // Makes a ring at once, so that `figures` knows before the first write whether streams are used.
             match make() {
                 Ok(ring) => writer.free.lock().push(ring),
                 Err(_) => writer.refused.store(true, Relaxed),
@@ -63,7 +63,7 @@ impl StreamWriter {
         Streams { count: self.count, used: !self.refused.load(Relaxed) }
     }
 
-    /// The stream for data of a lifetime; 0, which is none, if nothing is known of it. With fewer streams than lifetimes neighbours share.
+    /// The stream for data of a lifetime; 0, no stream, for an unknown lifetime. With fewer streams than lifetimes, neighbours share one.
     pub(super) fn stream(&self, lifetime: u8) -> u8 {
         match lifetime.checked_sub(SHORTEST) {
             Some(rank) if rank < LIFETIMES && self.count > 0 => 1 + rank * self.count.min(LIFETIMES) / LIFETIMES,
@@ -71,13 +71,13 @@ impl StreamWriter {
         }
     }
 
-    /// Writes aligned memory at an offset of the device, to a stream as long as that can be done.
+    /// Writes aligned memory at an offset of the device: to a stream if possible, and by a plain write otherwise.
     pub(super) fn write(&self, device: &File, stream: u8, bytes: &[u8], at: u64) -> io::Result<()> {
         let written = if stream == 0 || self.refused.load(Relaxed) { 0 } else { self.write_to(device, stream, bytes, at)? };
         device.write_all_at(&bytes[written.min(bytes.len())..], at + written as u64)
     }
 
-    /// Writes to a stream; returns the number of bytes that could be written so.
+    /// Writes to a stream. Returns the number of bytes written; the caller writes the rest by a plain write.
     fn write_to(&self, device: &File, stream: u8, bytes: &[u8], at: u64) -> io::Result<usize> {
         let kept = self.free.lock().pop();
         let wrote = kept.map_or_else(self.make, Ok).and_then(|ring| sys::write_by_ring(ring, device, stream, bytes, at));
@@ -90,7 +90,7 @@ impl StreamWriter {
             free.push(ring);
         }
         drop(free);
-        // On any error the same bytes go to the same place by a plain write, which has an error of its own if it fails as well.
+        // After any error the caller repeats the write as a plain one, which returns its own error if it fails.
         Ok(written.unwrap_or_else(|error| {
             self.refused.fetch_or(refuses(&error), Relaxed);
             0

@@ -1,5 +1,5 @@
-//! Policies that choose the zone for a file, by name: each a pure function of the open zones and the file. If a choice cannot be had,
-//! `place` does the same for all policies.
+//! Policies that choose the zone for a file, by name; each is a pure function of the open zones and the file. If a choice is not available,
+//! `place` proceeds alike for all policies.
 
 /// The policies.
 ///
@@ -7,28 +7,26 @@
 /// (logs), 3 medium, 4 long, 5 extreme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Allocation {
-    /// Like ZenFS: the zone that nobody writes whose lifetime is the closest above the file's; else a new one, in the order of their
-    /// numbers.
+    /// Like ZenFS: the zone without a writer whose lifetime is the closest above the file's; otherwise a new zone, in the order of numbers.
     Zenfs {
-        /// True: ZenFS's rule for active zones: if no more may become active, a zone of equal lifetime is good enough. False: the cheapest
-        /// is finished, as if there were no limit.
+        /// True: as in ZenFS, when no more zones may become active, a zone of equal lifetime is used. False: the zone that wastes least is
+        /// finished to open a new one.
         tokens: bool,
     },
-    /// Weakly by lifetime: a zone of equal lifetime that nobody writes, else like ZenFS.
+    /// Weakly by lifetime: a zone of equal lifetime without a writer, otherwise like ZenFS.
     Wla {
-        /// True: ZenFS's rule for active zones: if no more may become active, the cheapest is finished to make space for a new one. False:
-        /// nothing is finished for it, as on a drive without a limit; a file that meets the limit is treated like one for which there is no
-        /// zone.
+        /// True: as in ZenFS, when no more zones may become active, the zone that wastes least is finished to open a new one. False: no
+        /// zone is finished; if no more may become active, the file is treated as one for which there is no zone.
         tokens: bool,
     },
-    /// Strongly by lifetime: a zone of equal lifetime that nobody writes, else a new one.
+    /// Strongly by lifetime: a zone of equal lifetime without a writer, otherwise a new zone.
     Sla {
         /// See [`Allocation::Wla`].
         tokens: bool,
     },
-    /// A zone of the same level, else a new one.
+    /// A zone of the same level, otherwise a new zone.
     PerLevel,
-    /// Ours: a zone of the same level whose files are expected to live as long as this one.
+    /// SinterDB's policy: a zone of the same level whose files are expected to live about as long as this one.
     Sinter,
 }
 
@@ -64,7 +62,7 @@ impl Allocation {
         Allocation::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// The next empty zone is the least worn one, not the first.
+    /// Returns whether the policy takes the least worn empty zone, not the first.
     pub(super) fn spares_wear(self) -> bool {
         !matches!(self, Allocation::Zenfs { .. })
     }
@@ -87,14 +85,14 @@ pub struct ZoneView {
     pub writers: u32,
     /// The clock at the last write.
     pub touched: u64,
-    /// When its files die, on average over their bytes.
+    /// Expected clock at the death of the zone's files, averaged over their bytes.
     pub death: f64,
-    /// How long they live, on average over their bytes.
+    /// Expected life of the zone's files, averaged over their bytes.
     pub life: f64,
 }
 
 impl ZoneView {
-    /// Nothing in the zone lives and nobody writes it: it may take any file.
+    /// Returns whether the zone has no live bytes and no writer, so that it may take any file.
     pub(super) fn is_free(&self) -> bool {
         self.valid == 0 && self.writers == 0
     }
@@ -109,13 +107,13 @@ pub struct Want {
     pub level: u8,
     /// A log or a manifest.
     pub log: bool,
-    /// The collector moves it.
+    /// The collector moves the file.
     pub moving: bool,
-    /// The clock.
+    /// The volume's clock now.
     pub now: u64,
-    /// Expected clock when the file dies.
+    /// Expected clock at the death of the file.
     pub death: u64,
-    /// Expected life of the file from its creation, on the clock.
+    /// Expected life of the file from its creation, in units of the clock.
     pub life: u64,
 }
 
@@ -137,9 +135,9 @@ pub enum Choice {
     Use(u32),
     /// Take an empty zone.
     Open,
-    /// Finish that zone, so that another may become active, and ask again.
+    /// Finish that zone, so that another may become active; then ask the policy again.
     Finish(u32),
-    /// There is no zone that the policy would take.
+    /// The policy has no zone for the file.
     Nothing,
 }
 
@@ -157,7 +155,7 @@ fn distance(zone: u8, file: u8) -> u32 {
     }
 }
 
-/// The zone that ZenFS likes best, and how well: among equals the last.
+/// The zone with the smallest of ZenFS's distances, and that distance; among equals the last zone.
 fn best_match<'z>(lifetime: u8, zones: impl Iterator<Item = &'z ZoneView>) -> Option<(u32, u32)> {
     let mut best = None;
     for view in zones {
@@ -179,12 +177,12 @@ fn open_or_finish(zones: &[ZoneView], resources: Resources) -> Choice {
     if resources.token { Choice::Open } else { cheapest(zones) }
 }
 
-/// A zone of equal lifetime, rather one that nobody writes.
+/// A zone of equal lifetime, preferably without a writer.
 fn equal<'z>(want: &Want, zones: &'z [ZoneView]) -> Option<&'z ZoneView> {
     zones.iter().filter(|view| view.lifetime == want.lifetime).max_by_key(|view| (view.writers == 0, view.zone))
 }
 
-/// A zone of equal lifetime that nobody writes. ZenFS, of which WLA and SLA are variants, has one writer in a zone.
+/// A zone of equal lifetime without a writer. ZenFS, of which WLA and SLA are variants, has one writer per zone.
 fn alone<'z>(want: &Want, zones: &'z [ZoneView]) -> Option<&'z ZoneView> {
     equal(want, zones).filter(|view| view.writers == 0)
 }
@@ -213,7 +211,7 @@ impl Allocation {
     }
 }
 
-/// Collected data goes to its like, else to a zone of its own, else anywhere.
+/// The choice for moved data: a zone of equal lifetime, otherwise an empty zone, otherwise the zone of the nearest lifetime.
 fn moving(want: &Want, zones: &[ZoneView], resources: Resources) -> Choice {
     let least = || zones.iter().min_by_key(|view| view.lifetime.abs_diff(want.lifetime));
     match equal(want, zones) {
@@ -223,11 +221,11 @@ fn moving(want: &Want, zones: &[ZoneView], resources: Resources) -> Choice {
     }
 }
 
-/// Chooses like ZenFS. Zones in which everything is dead do not match: ZenFS sees them as neither used nor empty.
+/// Chooses as ZenFS does. Dead zones do not match, because ZenFS counts them as neither used nor empty.
 fn zenfs(want: &Want, zones: &[ZoneView], resources: Resources, tokens: bool) -> Choice {
     let best = best_match(want.lifetime, zones.iter().filter(|view| view.valid > 0 && view.writers == 0));
     match best {
-        // Moves go to a zone that is there, however bad a match.
+        // A move goes to the best open zone, however bad the match.
         Some((zone, _)) if want.moving => Choice::Use(zone),
         None if want.moving => Choice::Nothing,
         Some((zone, distance)) if distance < COULD_BE_WORSE => Choice::Use(zone),
@@ -237,21 +235,27 @@ fn zenfs(want: &Want, zones: &[ZoneView], resources: Resources, tokens: bool) ->
     }
 }
 
-/// Lives of files of one group differ at most by this factor.
+/// Expected lives of files that share a zone differ at most by this factor.
 const ALIKE: f64 = 4.0;
 
-/// Lifetimes of what dies soon: logs, and tables of the first levels.
+/// Lifetimes of files that die soon: logs, and tables of the first levels.
 const SOON: std::ops::RangeInclusive<u8> = 2..=3;
 
-/// A zone of the same level whose files live about as long: written one after the other, they die one after the other. (Compactions go
-/// through the keys of a level in order, so its tables die in the order in which they came, unless some keys are hotter than others, which
-/// is what the lives tell apart.) Of several the one that dies next to it. Else, for what dies soon, a zone in which everything is dead: to
-/// fill it up costs no reset and no active place. What is dead there stays until what is written behind it is dead, too, so what lives long
-/// rather gets an empty one. Else, of all zones with tables, the one that dies next to it.
+/// The choice of SinterDB's policy, the first available of these:
+///
+/// 1. A zone of the same level whose files have a similar expected life; of several the one with the nearest expected death. Compactions go
+///    through the keys of a level in order, so tables die in the order in which they were written, except that tables of hot keys die
+///    sooner; expected lives tell these apart.
+/// 2. For a file that dies soon, a dead zone, because filling it up costs no reset and no active zone; then an empty zone. For any other
+///    file, an empty zone before a dead one, because dead bytes stay as long as the bytes written behind them live.
+/// 3. Of all zones with tables, the one with the nearest expected death.
+/// 4. The zone that wastes least is finished.
+///
+/// A log goes to a zone of equal lifetime, or else as in steps 2 and 4.
 fn sinter(want: &Want, zones: &[ZoneView], resources: Resources) -> Choice {
     let all_dead = || zones.iter().filter(|view| view.is_free());
     let dead = || all_dead().max_by_key(|view| view.room).map(|view| Choice::Use(view.zone));
-    // These zones are among those that could be emptied, which costs a reset.
+    // `resources.empty` includes dead zones, which would need a reset; without them it counts zones that are empty now.
     let empty = || (resources.token && resources.empty > all_dead().count() as u32).then_some(Choice::Open);
     let fresh = || if SOON.contains(&want.lifetime) { dead().or_else(empty) } else { empty().or_else(dead) };
     if want.log {

@@ -1,10 +1,10 @@
-//! The one writer of a file: holds back what does not fill a block, and writes into the zones it is given.
+//! The writer of a file: holds back bytes that do not fill a block, and writes whole blocks to zones.
 //!
-//! Tables go to zones as they are. A sync pads the last block; what follows begins in the next one. Nothing is ever rewritten.
-//! Logs and manifests go as frames, each with a head that says which bytes of which file follow, so that a sync costs one write and one
-//! flush, and no metadata: that is written only when the file comes to another zone.
+//! The bytes of tables go to zones unchanged. A sync pads the last block, and later bytes begin in the next one; nothing is ever rewritten.
+//! Logs and manifests are written as frames. The head of a frame says which bytes of which file follow, so a sync costs one write and one
+//! flush and needs no metadata. Metadata is written only when the file goes on in another zone.
 //!
-//! A zone may be written by several files at once. Each takes its turn at the zone's write pointer for one write.
+//! Several files may be written into one zone at the same time. Each write holds the lock of the zone's write pointer.
 
 use super::Session;
 use super::allocate::Want;
@@ -16,39 +16,39 @@ use crate::store::{Appender, Cause, HELD_BACK, Result, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a log that are held back at most: with its head it fills whole blocks of any size up to 64 KiB.
+/// Most bytes of a log that are held back. Together with the head of a frame they fill whole blocks of any size up to 64 KiB.
 pub(super) const LOG_HELD_BACK: usize = (64 << 10) - HEAD;
 
-/// Zones in which the same write may fail before the file is given up.
+/// Number of zones in which a write may fail before the appender fails.
 const ATTEMPTS: u32 = 3;
 
 pub(super) struct ZonedAppender {
     volume: Arc<Volume>,
     cell: Arc<Cell>,
     cause: Cause,
-    /// The zone that it is a writer of.
+    /// The zone to which the file is being written.
     zone: Option<u32>,
     framed: bool,
     failed: bool,
     /// Bytes known to be durable.
     synced: u64,
-    /// Ranges of a log: the zones that it came to and the part it filled there; the last one to be continued.
+    /// Ranges of a log: the zones in which its frames lie, and the part of each zone; the last range is open.
     ranges: Vec<Range>,
-    /// The metadata does not know where the file lies, as far as it has to.
+    /// The location of the file has changed since it was last written to the metadata log.
     moved: bool,
-    /// A frame or a padded end, built here.
+    /// Buffer for a frame, or for blocks with a padded end.
     buffer: Vec<u8>,
-    /// The volume stays open as long.
+    /// Keeps the volume open.
     _session: Arc<Session>,
 }
 
-/// One write that went well.
+/// A successful write.
 struct Placed {
     zone: u32,
     /// Offset in the zone of the first byte of data.
     at: u64,
     written: Written,
-    /// The write pointer behind it.
+    /// The zone's write pointer after the write.
     end: u64,
 }
 
@@ -80,7 +80,7 @@ impl ZonedAppender {
         if let Some(zone) = self.zone {
             return Ok(zone);
         }
-        // A quarter of a region stays for the edits that give space back.
+        // A quarter of the metadata region is kept free for edits that free space.
         if self.volume.state.lock().catalog.snapshot_bytes() > self.volume.snapshot_limit / 4 * 3 {
             return Err(super::place::no_space("append"));
         }
@@ -94,7 +94,7 @@ impl ZonedAppender {
         Ok(zone)
     }
 
-    /// Puts what is known of the file's place behind the edits that wait for the log.
+    /// Queues an edit with the location of the file for the metadata log.
     fn note(&mut self, sealed: bool) {
         let place = {
             let content = self.cell.content.read();
@@ -114,7 +114,7 @@ impl ZonedAppender {
         self.volume.leave(zone, false);
     }
 
-    /// Writes the bytes that are held back: all, or as many as fill blocks.
+    /// Writes the bytes held back: all of them, or as many as fill blocks.
     fn write_out(&mut self, all: bool) -> Result<()> {
         let mut attempts = 0;
         loop {
@@ -128,7 +128,7 @@ impl ZonedAppender {
                 Ok(None) => self.leave_zone(),
                 Ok(Some(placed)) => self.placed(&placed),
                 Err(error) => {
-                    // The zone has ended; the bytes held back are still here, and go to another one.
+                    // Nothing more is written to this zone. The bytes are still held back, and go to another zone.
                     attempts += 1;
                     self.volume.end_zone(zone);
                     self.leave_zone();
@@ -216,15 +216,15 @@ impl ZonedAppender {
         Ok(())
     }
 
-    /// A table's place is put into the metadata and both are flushed at once. A log's frames speak for themselves; only the zones they
-    /// begin in have to be known.
+    /// Makes all bytes durable. The location of a table is written to the metadata log, and one flush makes both durable. For a log, the
+    /// metadata only needs the zones in which its frames begin.
     fn make_durable(&mut self, seal: bool) -> Result<()> {
         self.write_out(true)?;
         if !self.framed && (seal || self.moved) {
             self.note(seal);
         }
-        // Asked after the edit was put: a creation that went to the log before has not taken it along. One that has not gone yet will,
-        // and until then the name is not durable either.
+        // Checked after the edit was queued. If the creation is already in the log, the edit has to be committed here. If it is not, the
+        // same commit will write both, and until then the file's name is not durable either.
         if self.moved && self.cell.announced.load(Ordering::Acquire) {
             self.volume.commit()?;
             self.moved = false;
@@ -235,8 +235,8 @@ impl ZonedAppender {
             self.leave_zone();
         }
         if seal && self.framed {
-            // Only now: once the metadata says that the log is so long, missing bytes count as damage. If a crash comes before this is in
-            // the metadata, the frames say it.
+            // Queued only after the flush: once the metadata has the length of the log, missing bytes count as damage. After a crash before
+            // this edit is durable, recovery finds the end from the frames.
             self.note(true);
         }
         Ok(())
@@ -262,11 +262,11 @@ impl Appender for ZonedAppender {
 }
 
 impl Drop for ZonedAppender {
-    /// Writes the bytes that are held back, so that closing the volume loses no more than closing a file would.
+    /// Writes the bytes held back, so that dropping an appender loses no more than closing a file of a file system would.
     fn drop(&mut self) {
         let named = self.volume.state.lock().names.contains_key(&self.cell.id);
         if named && !self.failed {
-            // Nobody is left to tell of an error, and nobody was told that these bytes are durable.
+            // An error cannot be reported here, and nobody was told that these bytes are durable.
             drop(self.write_out(true));
         }
         self.leave_zone();

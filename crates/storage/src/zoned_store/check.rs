@@ -22,15 +22,15 @@ pub struct ZoneEntry {
     pub capacity: u64,
     /// Bytes up to the write pointer.
     pub written: u64,
-    /// Bytes of living files; all other written bytes are dead.
+    /// Bytes of live files; all other written bytes are dead.
     pub live: u64,
-    /// Resets since the drive got its first volume, as far as its metadata could be read whenever it was formatted again.
+    /// Resets since the drive got its first volume, if each formatting since then could read the metadata before it.
     pub resets: u64,
-    /// Lifetime of the first file written since the last reset, as in the hint; 0 if it is empty.
+    /// Lifetime of the first file written since the last reset, as in the hint; 0 if the zone is empty.
     pub lifetime: u8,
-    /// Level of the same.
+    /// Level of the first file written since the last reset.
     pub level: u8,
-    /// Files being written into it.
+    /// Number of files being written into the zone.
     pub writers: u32,
     /// Files with bytes in the zone, each with the number of its bytes here, padding included.
     pub files: Vec<(FileId, u64)>,
@@ -43,7 +43,7 @@ pub struct ZoneMap {
     pub block: u32,
     /// Zones that hold the metadata.
     pub metadata: std::ops::Range<u32>,
-    /// Bytes that the host has written in the volume's life, as far as it is recorded.
+    /// The volume's clock: bytes that the host has written since the volume was formatted, as far as recorded.
     pub clock: u64,
     /// All zones in order.
     pub zones: Vec<ZoneEntry>,
@@ -56,7 +56,7 @@ impl ZoneMap {
         self.zones.iter().filter(used).count() as u32
     }
 
-    /// Bytes of living files, padding among them.
+    /// Bytes of live files, padding included.
     pub fn live(&self) -> u64 {
         self.zones.iter().map(|entry| entry.live).sum()
     }
@@ -66,7 +66,7 @@ impl ZoneMap {
         self.zones.iter().filter(|entry| entry.condition != Condition::Reserved).map(|entry| entry.capacity).sum()
     }
 
-    /// The least number of zones that could hold what lives.
+    /// The least number of zones that could hold all live bytes.
     pub fn least(&self) -> u32 {
         let capacity = self.zones.iter().filter(|entry| entry.condition != Condition::Reserved).map(|entry| entry.capacity).max();
         u32::try_from(self.live().div_ceil(capacity.unwrap_or(1).max(1))).unwrap_or(u32::MAX)
@@ -98,7 +98,8 @@ impl Volume {
         Ok(ZoneMap { block: geometry.block, metadata, clock: state.clock, zones })
     }
 
-    /// Reads the metadata and the logs again and compares everything with everything; one line per complaint. While nobody writes.
+    /// Reads metadata and logs again and compares them with the state in memory and with the drive. Returns one line per complaint. Nothing
+    /// may be written meanwhile.
     pub(super) fn check(self: &Arc<Self>) -> Result<Vec<String>> {
         let mut complaints: Vec<String> = self.commit_durably().err().map(|error| error.to_string()).into_iter().collect();
         self.check_metadata(&mut complaints)?;
@@ -122,7 +123,7 @@ impl Volume {
             }
         }
         if self.check_alive("check").is_err() {
-            // Facts that are not written down yet are no damage of those that are.
+            // The volume takes no more changes, so the state in memory may be newer than the metadata: not damage.
             return Ok(());
         }
         let state = self.state.lock();
@@ -141,7 +142,7 @@ impl Volume {
         Ok(())
     }
 
-    /// No two files lie in one place, none beyond a write pointer, and what is counted is what is there.
+    /// Checks that no two files share bytes, that none lies beyond a write pointer, and that the counted bytes of each zone are right.
     fn check_places(&self, complaints: &mut Vec<String>) {
         let cells: Vec<Arc<Cell>> = self.state.lock().names.values().cloned().collect();
         let mut places: Vec<(u32, u64, u64, FileId)> = Vec::new();
@@ -195,7 +196,7 @@ impl Volume {
         complaints.extend(counted.into_iter().map(|((zone, id), bytes)| format!("zone {zone} does not count {bytes} bytes of {id}")));
     }
 
-    /// The drive's states and write pointers agree with those in memory, and no more zones are active than may be.
+    /// Checks that the drive's write pointers agree with those in memory, and that no more zones are active than allowed.
     fn check_drive(&self, complaints: &mut Vec<String>) -> Result<()> {
         let found = self.device.report(0, self.device.geometry().zones).map_err(|e| failed("report", e))?;
         let state = self.state.lock();
@@ -212,7 +213,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The frames of logs that are not being written agree with the metadata of these logs.
+    /// Checks that the frames of each log add up to its length.
     fn check_logs(&self, complaints: &mut Vec<String>) -> Result<()> {
         let (catalog, slots, cells) = {
             let state = self.state.lock();

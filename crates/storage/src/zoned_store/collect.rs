@@ -1,8 +1,7 @@
-//! The collector: empties zones that hold more dead than living bytes, when space demands it. `victim` says which zone
-//! comes next; the rest moves the files.
+//! The collector: empties zones with dead bytes when space is short, by moving their live files. `victim` picks the zone.
 //!
-//! Copies are flushed before the metadata points to them, and that is flushed before the originals count as dead. A crash before the
-//! first flush is fine because nothing points to the copies; one before the second is fine because either place holds the bytes.
+//! Copies are flushed before the metadata points to them, and the metadata is flushed before the originals count as dead. A crash before
+//! the first flush is fine because nothing points to the copies; a crash before the second is fine because both copies hold the bytes.
 //!
 //! Only sealed tables are moved. A zone with a log in it waits until the log is gone.
 
@@ -21,16 +20,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 const COPY: usize = 1 << 20;
 
-/// Interval at which a wait for the thread looks again.
+/// Interval at which `rest` checks the state again.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Zones in which the same copy may fail before it is given up.
+/// Number of zones in which a copy may fail before the collector gives up.
 const ATTEMPTS: u32 = 3;
 
-/// A file on its way: where its pieces will be.
+/// A file being moved, with its pieces after the move.
 struct Moved {
     cell: Arc<Cell>,
     pieces: Vec<Piece>,
@@ -58,7 +57,7 @@ impl State {
             .filter(|(_, slot)| slot.tenants.keys().all(movable))
             .map(|(zone, slot)| Victim {
                 zone,
-                // Of one that is not full only what was written can be gained.
+                // A zone that is not full gains only its written bytes.
                 capacity: if slot.condition == Condition::Open { slot.written } else { slot.capacity },
                 valid: slot.valid,
                 full: slot.condition != Condition::Open,
@@ -82,7 +81,7 @@ impl State {
         self.catalog.files.get(&cell.id).is_some_and(|record| record.place.sealed)
     }
 
-    /// Share of unwritten bytes among them, living ones, and dead ones in zones written to their end: ZenFS's measure.
+    /// ZenFS's measure of free space: unwritten bytes as a share of the sum of unwritten bytes, live bytes, and dead bytes in full zones.
     fn free_share(&self) -> f64 {
         let (free, taken) = self.zones.iter().fold((0, 0), |(free, taken), slot| match slot.condition {
             Condition::Empty => (free + slot.capacity, taken),
@@ -93,8 +92,8 @@ impl State {
         free as f64 / (free + taken).max(1) as f64
     }
 
-    /// A writer waits, or space is short and the collector has not moved its share yet; and it has not tried in vain since anything
-    /// changed.
+    /// Returns whether the collector should work: a writer waits, or space is short and the pace allows another move. Not if the collector
+    /// found nothing to do and nothing has changed since.
     pub(super) fn wants_collection(&self, options: &Options) -> bool {
         let space = self.space();
         let low = options.reserve.saturating_add((space.zones / 32).max(1));
@@ -107,7 +106,7 @@ impl State {
 }
 
 impl Volume {
-    /// Empties one zone; false if none is worth it, or its living bytes have nowhere to go.
+    /// Empties one zone. False if no zone is worth it, or there is no space for its live bytes.
     pub(super) fn collect(&self) -> Result<bool> {
         self.check_alive("collect")?;
         let (zone, cells, dead) = {
@@ -124,7 +123,7 @@ impl Volume {
         let mut state = self.state.lock();
         if let Some(slot) = state.zones.get_mut(zone as usize) {
             slot.busy = false;
-            // Where it found no room it may find some later.
+            // A zone that failed for lack of space may be tried again later; any other failure would be repeated.
             slot.stuck = outcome.as_ref().is_err_and(|error| !error.is_no_space());
         }
         if outcome.is_ok() {
@@ -136,7 +135,7 @@ impl Volume {
             state.stir();
         }
         drop(state);
-        // After all else: the last holder of a file that was deleted meanwhile gives its space back.
+        // Dropped without the state's lock: for a file deleted meanwhile, dropping the last reference frees its space and takes the lock.
         drop(cells);
         self.reset_due();
         self.check_alive("collect")?;
@@ -171,7 +170,7 @@ impl Volume {
         self.commit_durably()
     }
 
-    /// Counts anew what lies where of a file that also lay, in part, at `old`.
+    /// Counts anew the bytes of a file in each zone of its present pieces and of its `old` ones.
     fn recount(&self, cell: &Cell, old: &[Piece]) {
         let content = cell.content.read();
         let mut zones: BTreeSet<u32> = content.zones().into_iter().collect();
@@ -186,7 +185,7 @@ impl Volume {
         }
     }
 
-    /// Resets what is due and collects while space is short.
+    /// Resets zones that are due, and collects while space is short.
     pub(super) fn tidy(&self) -> Result<()> {
         self.reset_due();
         while self.state.lock().wants_collection(&self.options) {
@@ -202,7 +201,7 @@ impl Volume {
 }
 
 impl Volume {
-    /// Waits for everything that is due: by the thread, or done here where there is none.
+    /// Makes deletions durable and waits until the thread has no more work; does the work itself if there is no thread.
     pub(super) fn rest(&self) -> Result<()> {
         self.commit_durably()?;
         if !self.kept.load(Ordering::Acquire) {
@@ -225,7 +224,7 @@ impl CopyTarget<'_> {
         }
     }
 
-    /// Writes what a file has in `zone` elsewhere.
+    /// Copies the bytes that a file has in `zone` to other zones.
     fn copy(&mut self, zone: u32, moved: &mut Moved) -> Result<()> {
         let pieces = moved.cell.content.read().pieces.clone();
         let mut fresh = Content::default();
@@ -299,7 +298,7 @@ impl CopyTarget<'_> {
         let about = &cell.about;
         let now = self.volume.state.lock().clock;
         let (lifetime, level) = (about.lifetime, about.level);
-        // A file that outlived its expectation is expected to live as long again.
+        // A file that outlived its expected death is expected to live as long again as it has lived.
         let death = about.death.max(now + now.saturating_sub(about.born));
         let life = death.saturating_sub(about.born);
         let zone = self.volume.acquire(&Want { lifetime, level, log: false, moving: true, now, death, life })?;

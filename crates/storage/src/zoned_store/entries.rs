@@ -20,7 +20,7 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// Bytes that were durable and can no more be read.
+    /// Number of bytes that were durable and can no longer be read.
     pub fn lost(&self) -> u64 {
         self.extents.iter().filter(|extent| extent.zone.is_none()).map(|extent| extent.len).sum()
     }

@@ -13,7 +13,7 @@ pub(super) const HEAD: usize = 64;
 /// [`Range::len`] of a log file that is still written there: to the zone's write pointer.
 pub(super) const OPEN: u64 = u64::MAX;
 
-/// No more of a key than this is kept: enough to tell neighbours.
+/// Bytes of a key that are kept in the metadata, at most: enough to find neighbours by key.
 pub(super) const KEY_PREFIX: usize = 16;
 
 const METADATA: [u8; 8] = *b"SINTRZMD";
@@ -90,7 +90,7 @@ impl<'a> Input<'a> {
 /// Smallest and largest user key of a file, each cut to `KEY_PREFIX` bytes.
 pub type KeyRange = (Vec<u8>, Vec<u8>);
 
-/// Facts known of a file from its creation on.
+/// Facts of a file that are known at its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
     /// The kernel's write-life number: 0 nothing known, 2 short, 3 medium, 4 long, 5 extreme.
@@ -117,7 +117,7 @@ pub(super) struct Range {
     pub(super) len: u64,
 }
 
-/// The metadata's knowledge of the location of a file.
+/// The location of a file, as the metadata has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct FileLocation {
     /// Nothing is appended any more.
@@ -135,7 +135,7 @@ pub(super) struct ZoneNote {
     /// Lifetime and level of the first file written into the zone; without meaning while it is empty.
     pub(super) lifetime: u8,
     pub(super) level: u8,
-    /// Only logs and manifests were written since the reset, so that all bytes in the zone have to be whole frames.
+    /// Only logs and manifests were written since the reset, so all bytes in the zone have to be whole frames.
     pub(super) framed: bool,
 }
 
@@ -149,7 +149,7 @@ pub(super) enum Edit {
     Delete {
         id: FileId,
     },
-    /// All that is known of where a file lies; replaces what was known.
+    /// The location of a file; replaces the one recorded before.
     Lies {
         id: FileId,
         place: FileLocation,
@@ -235,7 +235,7 @@ impl Edit {
                     _ => return None,
                 };
                 let (length, count) = (from.u64()?, from.u32()? as usize);
-                // Compared with what is there before memory is taken for it.
+                // Refuses a count that the remaining bytes cannot hold, before memory is allocated for it.
                 if count > from.0.len() / 20 {
                     return None;
                 }
@@ -303,7 +303,7 @@ impl MetadataHead {
         frame
     }
 
-    /// The head that `bytes` (at least [`HEAD`]) begin with, not yet verified: its checksum is over the payload too.
+    /// The head at the start of `bytes` (at least [`HEAD`] long), not verified: the checksum covers the payload, too.
     pub(super) fn peek(bytes: &[u8]) -> Option<MetadataHead> {
         let mut from = Input(bytes);
         if from.bytes(8)? != METADATA {
@@ -325,18 +325,18 @@ impl MetadataHead {
         Some(MetadataHead { volume, region, kind, generation: from.u64()?, sequence, durable, length })
     }
 
-    /// Whether `bytes`, head and payload without padding, are the frame that was written at `at`.
+    /// Returns whether `bytes`, head and payload without padding, are the frame that was written at `at`.
     pub(super) fn verify(&self, at: u64, bytes: &[u8]) -> bool {
         let Some(check) = bytes.get(8..16).and_then(|b| b.first_chunk()) else { return false };
         u64::from_le_bytes(*check) == self.salt().checksum(at, &bytes[16..])
     }
 
-    /// Whether `bytes`, of whole blocks, are a frame that ends in the last of them and gives a wrong length.
+    /// Returns whether `bytes`, whole blocks, are a frame that ends in the last block and whose length field alone is damaged.
     pub(super) fn verify_shorter(&self, at: u64, mut bytes: Vec<u8>, block: usize) -> bool {
         // Frames are padded with zeros.
         let data = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         (data.max(HEAD).max(bytes.len() - block + 1)..=bytes.len()).any(|length| {
-            // Less than what it gives, which is as long.
+            // The cast loses nothing: the length is smaller than the one in the head, a `u32`.
             bytes[16..20].copy_from_slice(&((length - HEAD) as u32).to_le_bytes());
             self.verify(at, &bytes[..length])
         })

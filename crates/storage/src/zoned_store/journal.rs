@@ -1,17 +1,17 @@
-//! The metadata log: two regions of a few zones each, of which one counts. A region starts with a snapshot, and frames of edits follow.
+//! The metadata log: two regions of a few zones each, one of which is valid. A region starts with a snapshot; frames of edits follow.
 //!
-//! When a region is full, the other one is written: emptied, given a snapshot, flushed; only then is the first one emptied. A crash
-//! before the flush is fine because the old region is still whole and nothing that rests on the new one has been acknowledged; a crash
-//! after it is fine because of two whole regions that with the higher generation counts. That the snapshot fits is known before the other
-//! region is touched.
+//! When the valid region is full, the log changes regions: the other region is emptied, gets a snapshot and is flushed; only then is the
+//! old region emptied. A crash before the flush is fine because the old region is still whole, and nothing in the new one has been
+//! acknowledged. A crash after the flush is fine because of two whole regions the one with the higher generation is valid. The log checks
+//! that the snapshot fits before it touches the other region.
 //!
-//! One region is enough as long as it has room: the other one may be read-only or offline. A lost region is not the newer one, because
-//! the old one is emptied before a flush lets anything rest on the new one alone. Only if the old one could not be emptied, being
-//! read-only, that is not known, and the volume is taken for damaged.
+//! One region is enough as long as it has free space: the other one may be read-only or offline. An offline region cannot have been the
+//! newer one, because the old region is emptied before anything is acknowledged by the new one alone. If the old region is read-only, it
+//! could not be emptied, so this is not certain, and the volume counts as damaged.
 //!
-//! A power cut leaves in each zone a prefix of what was written there. So only the last frame can be cut, and only if it goes on behind
-//! the write pointer; whatever else is wrong is damage, an error. Where a zone is read-only nobody knows its pointer. There a frame behind
-//! the damage has to say that more was durable when it was written; else the damage is taken for the end and cut.
+//! A power cut leaves in each zone a prefix of what was written there. So only the last frame can be cut, and only if it extends beyond the
+//! write pointer; any other invalid frame is damage, an error. The write pointer of a read-only zone is unknown. There an invalid frame is
+//! damage only if a later frame says that it was durable; otherwise it is taken for the end of the log and cut.
 
 use super::catalog::{Catalog, FACTS, ZONE_BYTES, size_of};
 use super::format::{HEAD, Kind, MetadataHead, VolumeId};
@@ -34,17 +34,17 @@ pub(super) struct Layout {
 /// Least number of blocks of a region.
 const BLOCKS_LEAST: u64 = 32;
 
-/// A region can hold one file per so many bytes of the drive, up to [`FILES_MOST`].
+/// A region has space for one file per this many bytes of the drive, up to [`FILES_MOST`] files.
 const FILE_LEAST: u64 = 32 << 10;
 
-/// Number of files that a region can hold however small the drive's zones are, as long as they fit on it.
+/// Number of files for which a region has space on large drives, however small the zones are.
 const FILES_MOST: u64 = 16_384;
 
-/// Ranges expected per table: it crosses from a zone into the next, or the collector moved a part of it.
+/// Ranges expected per table: a table may cross from one zone into the next, or the collector may have moved a part of it.
 const FILE_RANGES: usize = 2;
 
 impl Layout {
-    /// A function of the drive's shape alone, so that the metadata is found without any.
+    /// The layout for a new volume: a function of the drive's shape alone, so that the metadata can be found without reading any.
     pub(super) fn new(geometry: &Geometry) -> Self {
         let zones = u64::from(geometry.zones);
         let files = (zones.saturating_mul(geometry.zone_size) / FILE_LEAST).min(FILES_MOST);
@@ -53,7 +53,7 @@ impl Layout {
         Layout::before(geometry).at_least(geometry, bytes)
     }
 
-    /// The layout of volumes whose regions can hold few files.
+    /// The layout of volumes made by an earlier version, whose regions have space for fewer files.
     pub(super) fn before(geometry: &Geometry) -> Self {
         let zones = u64::from(geometry.zones);
         let bytes = (zones * 256 + zones.saturating_mul(geometry.zone_size) / 4096).max(BLOCKS_LEAST * u64::from(geometry.block));
@@ -65,7 +65,7 @@ impl Layout {
         Layout { zones: self.zones.max(zones), ..self }
     }
 
-    /// The layout of the volume on the drive, which is the usual one unless there is a snapshot that says otherwise.
+    /// The layout of the volume on the drive: that of [`Layout::before`] if there is a snapshot with it, otherwise the usual one.
     pub(super) fn found(device: &dyn ZonedDevice) -> Result<Self> {
         let [usual, before] = [Layout::new, Layout::before].map(|of| of(device.geometry()));
         if usual.zones == before.zones {
@@ -106,7 +106,7 @@ pub struct JournalFigures {
     pub snapshots: u64,
     /// Zones emptied.
     pub resets: u64,
-    /// Bytes that had been written to these emptied zones, all together.
+    /// Bytes that had been written to the emptied zones.
     pub reset_bytes: u64,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Journal {
     device: Arc<dyn ZonedDevice>,
     layout: Layout,
     volume: VolumeId,
-    /// The region that counts.
+    /// Number of the valid region.
     region: u32,
     generation: u64,
     /// Sequence of the last frame.
@@ -125,7 +125,7 @@ pub(super) struct Journal {
     pub(super) figures: JournalFigures,
 }
 
-/// A region's zones and how far they are written.
+/// The zones of a region and how far each is written.
 struct Span {
     zones: Vec<(u32, Zone)>,
 }
@@ -141,7 +141,7 @@ impl Span {
         self.zones.iter().map(|(_, zone)| zone.capacity).sum()
     }
 
-    /// Bytes that can be read in one piece from the start.
+    /// Bytes that can be read without a gap from the start of the region.
     fn written(&self) -> u64 {
         let mut total = 0;
         for (_, zone) in &self.zones {
@@ -157,14 +157,14 @@ impl Span {
         total
     }
 
-    /// The offline zone, if the written bytes may have gone on in it.
+    /// The first offline zone, if the region's bytes may have continued in it.
     fn lost(&self) -> Option<u32> {
         let ends = |zone: &Zone| zone.state != ZoneState::ReadOnly && zone.written < zone.capacity;
         let end = self.zones.iter().find(|(_, zone)| zone.state == ZoneState::Offline || ends(zone));
         end.filter(|(_, zone)| zone.state == ZoneState::Offline).map(|(number, _)| *number)
     }
 
-    /// A zone of the region that the drive gave up: it cannot be emptied and written from its start.
+    /// The first zone of the region that is read-only or offline, so that the region cannot be emptied and written anew.
     fn broken(&self) -> Option<(u32, &'static str)> {
         self.zones.iter().find_map(|(number, zone)| match zone.state {
             ZoneState::ReadOnly => Some((*number, "read-only")),
@@ -173,17 +173,17 @@ impl Span {
         })
     }
 
-    /// The region's first zone is read-only, so the region cannot be emptied.
+    /// Returns whether the region's first zone is read-only, so that an old snapshot stays readable.
     fn stays(&self) -> bool {
         self.zones.first().is_some_and(|(_, zone)| zone.state == ZoneState::ReadOnly)
     }
 
-    /// How many zones the first `length` bytes lie in.
+    /// Number of zones in which the first `length` bytes lie.
     fn zones_below(&self, length: u64) -> u32 {
         self.pieces(0, length).len() as u32
     }
 
-    /// The pieces of `length` bytes from `at` on: zone, offset in it, length.
+    /// The pieces of `length` bytes from `at` on: zone, offset in the zone, length.
     fn pieces(&self, at: u64, length: u64) -> Vec<(u32, u64, usize)> {
         let (mut start, mut pieces) = (0, Vec::new());
         for (number, zone) in &self.zones {
@@ -196,7 +196,7 @@ impl Span {
         pieces
     }
 
-    /// Whole blocks from `at` on.
+    /// Reads whole blocks from `at` on.
     fn read(&self, device: &dyn ZonedDevice, at: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let mut done = 0;
@@ -226,7 +226,7 @@ impl Span {
             return Ok(wrong);
         }
         if whole > written - at {
-            // Or only its length is wrong, and it ends at the write pointer.
+            // A frame beyond the write pointer was cut, unless it verifies with a smaller length: then only its length field is damaged.
             let bytes = self.read(device, at, (written - at) as usize)?;
             return Ok(if head.verify_shorter(at, bytes, block as usize) { Frame::Damaged } else { Frame::Cut });
         }
@@ -244,9 +244,9 @@ impl Span {
 enum Frame {
     /// A valid frame: head and payload.
     Whole(MetadataHead, Vec<u8>),
-    /// The start of a frame of which a power cut took the rest.
+    /// The start of a frame whose rest was lost in a power cut.
     Cut,
-    /// Bytes that are not those that were written.
+    /// Bytes that differ from those written.
     Damaged,
     Nothing,
 }
@@ -256,12 +256,12 @@ pub(super) struct Found {
     pub(super) volume: VolumeId,
     pub(super) catalog: Catalog,
     pub(super) journal: Journal,
-    /// The log does not end where the write pointers stand: it cannot be continued and needs a new snapshot.
+    /// The log does not end at the write pointers, so it cannot be continued and needs a new snapshot.
     pub(super) torn: bool,
 }
 
 impl Journal {
-    /// The region that counts; `None` if there is no volume on the drive. An error if there was one.
+    /// Finds and reads the valid region. `None` if there is no volume on the drive; an error if there was one whose metadata is damaged.
     pub(super) fn open(device: &Arc<dyn ZonedDevice>, layout: &Layout) -> Result<Option<Found>> {
         let (mut best, mut rotten): (Option<(u32, MetadataHead, Vec<u8>)>, bool) = (None, false);
         let spans = [Span::of(&**device, layout, 0)?, Span::of(&**device, layout, 1)?];
@@ -277,7 +277,7 @@ impl Journal {
         let lost = spans.iter().find_map(Span::lost);
         let Some((region, head, payload)) = best else {
             return match lost {
-                Some(zone) => Err(corrupt(&format!("zone {zone}, which is for metadata, is offline, and no other zone has any"))),
+                Some(zone) => Err(corrupt(&format!("zone {zone}, which is for metadata, is offline, and no other zone holds a snapshot"))),
                 None if spans.iter().all(|span| span.written() == 0) => Ok(None),
                 None => Err(corrupt("neither region of the metadata holds a whole snapshot: no volume, or a damaged one")),
             };
@@ -347,8 +347,8 @@ impl Journal {
         Ok(Found { volume: first.volume, catalog, journal, torn })
     }
 
-    /// The log of a new volume, whose first [`Journal::roll`] goes into the first region that can be written. `Unsupported` if there is
-    /// none. Frames in the other region, if it cannot be emptied, do not pass for newer.
+    /// The log of a new volume. Its first [`Journal::roll`] writes to the first region without broken zones; `Unsupported` if there is
+    /// none. Its generation is higher than that of a frame in the other region, if that region cannot be emptied.
     pub(super) fn new(device: &Arc<dyn ZonedDevice>, layout: &Layout, volume: VolumeId) -> Result<Self> {
         let figures = JournalFigures::default();
         let (region, sequence) = match [Span::of(&**device, layout, 0)?, Span::of(&**device, layout, 1)?].each_ref().map(Span::broken) {
@@ -364,7 +364,7 @@ impl Journal {
         Ok(Journal { device, layout, volume, region, generation: 0, sequence, end: 0, durable: 0, figures })
     }
 
-    /// Generation of the frame with which a region begins; 0 if there is none.
+    /// Generation of a region's first frame; 0 if there is none.
     fn generation_in(device: &Arc<dyn ZonedDevice>, layout: &Layout, region: u32) -> Result<u64> {
         match Span::of(&**device, layout, region)?.frame(&**device, region, 0)? {
             Frame::Whole(head, _) => Ok(head.generation),
@@ -382,7 +382,7 @@ impl Journal {
         self.end
     }
 
-    /// A flush that began when the log ended at `end` of this generation has succeeded.
+    /// Notes the success of a flush that began when the log of this generation ended at `end`.
     pub(super) fn flushed(&mut self, generation: u64, end: u64) {
         if generation == self.generation {
             self.durable = self.durable.max(end);
@@ -393,7 +393,7 @@ impl Journal {
         self.generation
     }
 
-    /// The largest snapshot that fits the smaller region, bytes.
+    /// The largest snapshot that fits into the smaller region, bytes.
     pub(super) fn snapshot_limit(&self) -> Result<usize> {
         let mut least = u64::MAX;
         for region in 0..2 {
@@ -408,7 +408,7 @@ impl Journal {
         Ok(MetadataHead { volume, region, kind, generation, sequence: self.sequence + 1, durable: self.durable, length })
     }
 
-    /// Appends a frame of edits. False, and nothing is written, if it does not fit into the region.
+    /// Appends a frame of edits. False, without writing anything, if the frame does not fit into the region.
     pub(super) fn append(&mut self, edits: &[u8]) -> Result<bool> {
         let block = self.device.geometry().block as usize;
         let span = Span::of(&*self.device, &self.layout, self.region)?;
@@ -434,7 +434,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Starts the other region with `snapshot`, durably, and empties this one. `StorageFull`, with nothing changed, if it does not fit.
+    /// Changes regions: writes `snapshot` to the other region, durably, and empties this one. `StorageFull`, with nothing changed, if the
+    /// snapshot does not fit.
     pub(super) fn roll(&mut self, snapshot: &[u8]) -> Result<()> {
         let block = self.device.geometry().block as usize;
         let (from, to) = (self.region, 1 - self.region);
@@ -444,10 +445,11 @@ impl Journal {
             return Err(StoreError::store("write metadata", io::Error::new(io::ErrorKind::StorageFull, why)));
         }
         self.empty(self.layout.region(to))?;
-        // Zones behind the end, if a power cut left several partly written, hold places that the snapshot needs.
+        // A power cut may have left zones behind the end partly written. They count as active, and the snapshot needs active zones.
         let ended = Span::of(&*self.device, &self.layout, from)?.zones_below(self.end);
         drop(self.empty(self.layout.region(from).start + ended..self.layout.region(from).end));
-        // Before it is written: an older frame that came back behind what a power cut leaves of the snapshot would pass for damage.
+        // Makes the resets durable before the snapshot is written: an old frame that reappeared behind a cut snapshot would pass for
+        // damage.
         self.device.flush().map_err(|e| failed("flush", e))?;
         let head = MetadataHead { region: to, generation: self.sequence + 1, durable: 0, ..self.head(Kind::Snapshot, snapshot)? };
         let frame = head.frame(0, snapshot, block);
@@ -457,13 +459,13 @@ impl Journal {
         (self.end, self.durable) = (frame.len() as u64, frame.len() as u64);
         self.figures.snapshots += 1;
         self.figures.padding += (frame.len() - HEAD - snapshot.len()) as u64;
-        // The new region counts already; zones that cannot be emptied now are met again at the next change of regions.
+        // The new region is already valid. Zones that cannot be emptied now are tried again at the next change of regions.
         drop(self.empty(self.layout.region(from)));
         Ok(())
     }
 
-    /// The zones of both regions that are not empty, each once: [`Journal::roll`] or [`Journal::erase`] would reset them now. Asked before,
-    /// so that the snapshot can count these resets.
+    /// The zones of both regions that [`Journal::roll`] or [`Journal::erase`] would reset now. Called before these, so that the snapshot
+    /// includes the resets in the wear of zones.
     pub(super) fn to_empty(&self) -> Result<Vec<u32>> {
         let zones = self.layout.first..self.layout.data();
         let found = self.device.report(zones.start, zones.len() as u32).map_err(|e| failed("report", e))?;
@@ -483,12 +485,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Empties the region that does not count, in case a crash undid that.
+    /// Empties the region that is not valid, in case a crash undid its reset.
     pub(super) fn empty_other(&mut self) -> Result<()> {
         self.empty(self.layout.region(1 - self.region))
     }
 
-    /// Empties both regions as far as the drive does it, durably: the first step of formatting.
+    /// Empties both regions durably, except for zones that are read-only or offline: the first step of formatting.
     pub(super) fn erase(&mut self) -> Result<()> {
         for zone in self.to_empty()? {
             self.empty(zone..zone + 1)?;

@@ -1,5 +1,5 @@
-//! Observed lifetimes of files, from which policies expect the future. Time is counted in bytes written by the host, since a table dies
-//! when enough has been written above it, however long that takes.
+//! Observed lifetimes of files, for estimates of future ones. Time is counted in bytes written by the host, because a table dies once
+//! enough has been written above it, however long that takes.
 
 use super::format::{About, KeyRange};
 use std::collections::{BTreeMap, VecDeque};
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// Deaths that are remembered per family and level.
 const REMEMBERED: usize = 64;
 
-/// An expected life is the mean over so many deaths that are nearest by key (among equals the latest).
+/// An expected life is the mean over this many observed lives, those nearest by key (among equals the latest).
 const NEIGHBOURS: usize = 8;
 
-/// Life assumed for a file of level 0 before any has died, bytes; twice as long with each level.
+/// Life assumed for a file of level 0 before any has died, bytes; it doubles with each level.
 const GUESS: u64 = 256 << 20;
 
 /// The last deaths of each family and level.
@@ -46,7 +46,7 @@ impl Lives {
         deaths.push_back(Death { key, life: now.saturating_sub(about.born) });
     }
 
-    /// How long a file will live, bytes: as long as those of its family and level lived that were nearest by key.
+    /// Expected life of a file, bytes: the mean of observed lives of files of its family and level with the nearest keys.
     pub fn expect(&self, family: u32, level: u8, keys: Option<&KeyRange>) -> u64 {
         let guess = GUESS << level.min(12);
         let Some(deaths) = self.deaths.get(&(family, level)).filter(|deaths| !deaths.is_empty()) else { return guess };

@@ -1,12 +1,12 @@
-//! Finds the zone for the next bytes: asks the policy, and does the work needed before its choice can be had.
+//! Finds the zone for the next bytes: asks the policy, and does the work that its choice needs.
 //!
-//! Active places: the drive has so many; two are for the metadata, which needs both while it changes regions. Of the others tables leave
-//! two, one for logs and one for the collector, and logs leave the collector's, if there are four at least.
+//! The drive limits the number of active zones. Two of them are for the metadata, which needs both while it changes regions. If at least
+//! four are left for files, tables leave two of these free, one for logs and one for the collector, and logs leave the collector's free.
 //!
-//! When no zone is to be had: one in which everything is dead is reset, or written on if most of it is unwritten; else the file goes to
-//! the open zone whose lifetime is nearest, whatever the policy says; else the writer waits while deletions are made durable and the
-//! collector works; else the medium is full. Nobody waits by asking again and again. For studies of policies that fail instead, what the
-//! policy refuses can be left refused.
+//! If the policy's choice cannot be had, these are tried in turn: a zone in which everything is dead is reset, or written on if most of it
+//! is unwritten; the file goes to the open zone of the nearest lifetime, whatever the policy says; the writer waits (without polling) while
+//! deletions are made durable and the collector works. If nothing helps, the medium is full. For studies of policies, the fallback can be
+//! turned off (`Options::fallback`): then a write that the policy has no zone for fails.
 
 use super::allocate::{Choice, Resources, Want, ZoneView};
 use super::figures::Written;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 /// Active places that the metadata needs.
 pub(super) const METADATA_PLACES: u32 = 2;
 
-/// With fewer active places none is kept for anything, and everything shares.
+/// With fewer active zones than this for files, none is kept free for logs or the collector.
 const FEW: u32 = 4;
 
 /// The lifetime of logs.
@@ -35,7 +35,7 @@ const SHORT: u8 = 2;
 const PINNING: u8 = 0;
 
 impl Want {
-    /// The file is a manifest. A zone with any of it cannot be emptied, whatever else is dead there.
+    /// Returns whether the file is a manifest. A zone with a manifest cannot be emptied, however much of it is dead.
     fn pins(&self) -> bool {
         self.log && self.lifetime == PINNING
     }
@@ -64,8 +64,8 @@ impl State {
         Space { empty: self.empty_zones(), zones: self.file_zones() }
     }
 
-    /// Open zones that the policy may choose for the file. A zone that the collector moves files into is open to moved files only: other
-    /// files would fill the reserve that the collector needs to free space.
+    /// Open zones that the policy may choose for the file. A zone into which the collector moves files takes only moved files: others would
+    /// use up the reserve that the collector needs.
     pub(super) fn views(&self, want: &Want) -> Vec<ZoneView> {
         let is_open = |slot: &Slot| slot.condition == Condition::Open && !slot.busy && slot.room() > 0;
         let open = (0u32..).zip(&self.zones).filter(|(_, slot)| is_open(slot) && (want.moving || slot.movers == 0));
@@ -100,28 +100,28 @@ impl State {
         Resources { token, empty: self.to_be_had(want, reserve), zones: self.file_zones() }
     }
 
-    /// Zones that are empty, or would be after a reset, and that the file need not leave.
+    /// Number of zones that the file may take: empty and dead ones, without those that it must leave.
     fn to_be_had(&self, want: &Want, reserve: u32) -> u32 {
         let dead = self.count(|slot| slot.is_dead() && !slot.stuck);
         (self.empty_zones() + dead).saturating_sub(left(want, reserve))
     }
 
-    /// The empty zone to take: the least worn, or the first.
+    /// The empty zone to take: the least worn if `spare`, otherwise the first.
     fn next_empty(&self, spare: bool) -> Option<u32> {
         let empty = (0u32..).zip(&self.zones).filter(|(_, slot)| slot.condition == Condition::Empty && !slot.busy).map(|(zone, _)| zone);
         let wear = |zone: &u32| self.catalog.zones.get(*zone as usize).map_or(0, |note| note.resets);
         if spare { empty.min_by_key(wear) } else { empty.min() }
     }
 
-    /// The dead zone to use again, the one with least unwritten; if `active`, only one that is active.
+    /// The dead zone with the fewest unwritten bytes; if `active`, among zones that are not full.
     fn next_dead(&self, active: bool) -> Option<u32> {
         let dead =
             (0u32..).zip(&self.zones).filter(|(_, slot)| slot.is_dead() && !slot.stuck && (!active || slot.condition != Condition::Full));
         dead.min_by_key(|(_, slot)| slot.capacity - slot.written).map(|(zone, _)| zone)
     }
 
-    /// Counts one more file that is written into the zone. True if it is the first: the zone gets its lifetime and level. A table beside
-    /// logs is noted: the zone no longer holds frames only.
+    /// Counts one more file that is written into the zone. True if the zone was empty or dead: then it takes lifetime and level of the
+    /// file. If a table comes beside logs, records that the zone no longer holds frames only.
     fn add_writer(&mut self, zone: u32, want: &Want) -> bool {
         let (Some(slot), Some(note)) = (self.zones.get_mut(zone as usize), self.catalog.zones.get(zone as usize).copied()) else {
             return false;
@@ -143,13 +143,13 @@ impl State {
     }
 }
 
-/// Zones of files that may be active; `None`: no limit.
+/// Number of zones for files that may be active; `None`: no limit.
 fn places(max_active: Option<u32>) -> Option<u32> {
     max_active.map(|limit| limit.saturating_sub(METADATA_PLACES).max(1))
 }
 
-/// Empty and dead zones that a file must leave free. The collector leaves none; a manifest, which must not share a zone with tables, leaves
-/// one; all other files leave the collector's reserve. A zone that the collector has emptied counts for the reserve before it is reset.
+/// Number of empty and dead zones that a file must leave free: none for a move by the collector; one for a manifest, which should not share
+/// a zone with tables; the reserve for all other files. A zone that the collector has emptied counts even before it is reset.
 fn left(want: &Want, reserve: u32) -> u32 {
     match want {
         _ if want.moving => 0,
@@ -165,8 +165,8 @@ struct Fallback {
     pinned: bool,
 }
 
-/// The open zone to fall back to: manifests apart, and logs and tables, if that can be; of the nearest lifetime; the one not written for
-/// longest.
+/// The open zone to fall back to. In order of importance: does not mix manifests with other files, does not mix logs with tables, has the
+/// nearest lifetime, has not been written for longest.
 fn closest(want: &Want, zones: &[ZoneView]) -> Option<Fallback> {
     let pinned = |view: &ZoneView| !view.is_free() && (view.lifetime == PINNING) != (want.lifetime == PINNING);
     let logs = |view: &ZoneView| (view.lifetime <= SHORT) != (want.lifetime <= SHORT);
@@ -174,7 +174,7 @@ fn closest(want: &Want, zones: &[ZoneView]) -> Option<Fallback> {
     zones.iter().min_by_key(|view| apart(view)).map(|view| Fallback { zone: view.zone, pinned: pinned(view) })
 }
 
-/// Condition of a zone that the drive gave up; `None` for any other.
+/// The condition of a read-only or offline zone; `None` for any other.
 fn broken(state: ZoneState) -> Option<Condition> {
     match state {
         ZoneState::ReadOnly => Some(Condition::ReadOnly),
@@ -189,11 +189,12 @@ pub(super) fn no_space(operation: &'static str) -> StoreError {
 }
 
 impl Volume {
-    /// A zone to write to, in which the caller counts as a writer until [`Volume::leave`].
+    /// Finds a zone to write to. The caller counts as one of its writers until [`Volume::leave`].
     pub(super) fn acquire(&self, want: &Want) -> Result<u32> {
         let zone = self.choose(want)?;
         if !want.log && self.state.lock().zones.get(zone as usize).is_some_and(|slot| slot.mixing) {
-            // A reader of a log there after a crash must not take a table for damage.
+            // The metadata says durably that the zone has a table before the table is written: after a crash, recovery of a log in the zone
+            // would take the table for damaged frames.
             if let Err(error) = self.commit_durably() {
                 self.leave(zone, want.moving);
                 return Err(error);
@@ -205,20 +206,20 @@ impl Volume {
         Ok(zone)
     }
 
-    /// A zone in which the caller counts as a writer.
+    /// [`Volume::acquire`] without the metadata that a mixed zone needs.
     fn choose(&self, want: &Want) -> Result<u32> {
         let policy = self.options.allocation;
         let reserve = self.options.reserve;
         let max_active = self.device.geometry().max_active;
         let mut state = self.state.lock();
-        // Nothing can be emptied.
+        // Set after a wait that freed nothing.
         let mut hopeless = false;
         loop {
             self.check_alive("append")?;
             let views = state.views(want);
             let resources = state.resources(want, max_active, reserve);
             let choice = policy.choose(want, &views, resources);
-            // Data that cannot be moved away comes to lie beside other data only when all else has failed.
+            // A manifest and other files share a zone only when nothing else helps, because the collector cannot move a manifest.
             let may_share = want.moving || hopeless || places(max_active).is_some_and(|places| places < FEW);
             let fallback = closest(want, &views).filter(|fallback| may_share || !fallback.pinned);
             drop(views);
@@ -251,7 +252,7 @@ impl Volume {
                 return Ok(self.begin_writing(&mut state, fallback.zone, want));
             }
             if want.moving && resources.token && self.options.fallback {
-                // The reserve is for this, also where the policy moves nothing to new zones.
+                // The collector may use the reserve even if the policy would not open a zone for a move.
                 if let Some(zone) = state.next_empty(policy.spares_wear()) {
                     return Ok(self.begin_writing(&mut state, zone, want));
                 }
@@ -263,7 +264,7 @@ impl Volume {
         }
     }
 
-    /// True if the dead zone can be written on without a reset, because less than half of it is written; else it is reset.
+    /// Resets a dead zone, or returns true if less than half of it is written, so that it can be written on without a reset.
     fn revive(&self, state: &mut MutexGuard<'_, State>, zone: u32) -> bool {
         let spacious = state.zones.get(zone as usize).is_some_and(|slot| slot.room() * 2 > slot.capacity);
         if !spacious {
@@ -281,7 +282,7 @@ impl Volume {
         zone
     }
 
-    /// Lets deletions become durable and the collector work.
+    /// Waits for free space: makes deletions durable, or lets the collector work.
     fn wait_for_room(&self, state: &mut MutexGuard<'_, State>) -> Result<Wait> {
         state.figures.waits += 1;
         let epoch = state.epoch;
@@ -306,7 +307,7 @@ impl Volume {
         Ok(if state.epoch == epoch { Wait::Hopeless } else { Wait::Changed })
     }
 
-    /// The caller stops writing into the zone. `moving`: it was the collector, which moved a file there.
+    /// Ends the caller's writing into the zone. `moving`: the caller is the collector.
     pub(super) fn leave(&self, zone: u32, moving: bool) {
         let mut state = self.state.lock();
         if let Some(slot) = state.zones.get_mut(zone as usize) {
@@ -319,7 +320,8 @@ impl Volume {
         self.room.notify_all();
     }
 
-    /// `written` bytes of a file went into a zone, whose write pointer is now at `end`. `cause`: `None` for the collector.
+    /// Accounts for `written` bytes of a file in a zone, whose write pointer is now at `end`. `cause` is `None` for a move by the
+    /// collector.
     pub(super) fn wrote(&self, zone: u32, cell: &Cell, cause: Option<Cause>, written: Written, end: u64) {
         let mut state = self.state.lock();
         let total = written.total();
@@ -346,12 +348,12 @@ impl Volume {
         }
     }
 
-    /// A write into the zone failed: it is not written any more.
+    /// Ends a zone after a failed write: finishes it if the drive does that. Nothing is written to it any more.
     pub(super) fn end_zone(&self, zone: u32) {
         let mut state = self.state.lock();
         match state.zones.get_mut(zone as usize) {
             Some(slot) if slot.condition == Condition::Open && !slot.busy => slot.busy = true,
-            // Another of its writers was here.
+            // Another writer of the zone has ended it already.
             _ => return,
         }
         state.figures.failed_zones += 1;
@@ -360,21 +362,21 @@ impl Volume {
             slot.busy = false;
             slot.condition = condition;
         }
-        // Its active place may have become free.
+        // The zone may no longer count as active, so that another one can be opened.
         state.stir();
         drop(state);
         self.room.notify_all();
     }
 
-    /// Finishes a zone and returns its new condition; `Err` with its condition if the drive does not finish it. A zone that became
-    /// read-only or offline no longer counts as active; one whose state is unknown has to be counted.
+    /// Finishes a zone and returns its new condition; `Err` with the condition if the drive fails to finish it: read-only or offline if the
+    /// drive says so, otherwise [`Condition::Ended`], which counts as active.
     fn finished(&self, zone: u32) -> std::result::Result<Condition, Condition> {
         let Err(_) = self.device.finish(zone) else { return Ok(Condition::Full) };
         let found = self.device.report(zone, 1).ok().and_then(|found| found.first().map(|zone| zone.state));
         Err(found.and_then(broken).unwrap_or(Condition::Ended))
     }
 
-    /// If all in the zone is dead and the policy says so, it will be reset.
+    /// Marks the zone as due for a reset, if everything in it is dead and the policy says so.
     pub(super) fn consider(&self, state: &mut State, zone: u32) {
         let Some(slot) = state.zones.get(zone as usize).filter(|slot| slot.is_dead()) else { return };
         let space = state.space();
@@ -386,7 +388,7 @@ impl Volume {
         }
     }
 
-    /// Resets what is due; dead zones that were left are asked about again, since space may have become short.
+    /// Resets zones that are due. First asks the policy again about all dead zones, because space may have become short.
     pub(super) fn reset_due(&self) {
         let mut state = self.state.lock();
         for zone in 0..state.zones.len() as u32 {
@@ -398,7 +400,8 @@ impl Volume {
         }
     }
 
-    /// Resets those of the zones that are dead, unless what is known to be dead may come back with the metadata.
+    /// Resets those of the given zones that are dead. Does nothing if the volume takes no more changes: then deletions may not be durable,
+    /// and the next open may find the files again.
     fn reset_zones(&self, state: &mut MutexGuard<'_, State>, zones: &[u32]) {
         if self.check_alive("reset").is_err() {
             return;
@@ -440,15 +443,16 @@ impl Volume {
             state.figures.log_resets += u64::from(logged);
             state.figures.reset_unwritten += unwritten;
             state.log(&Edit::Zone { zone, note: ZoneNote { resets: note.resets + 1, ..ZoneNote::default() } });
-            // Not for zones that stay: waiting writers would be woken for nothing, again and again.
+            // Only for zones that were reset: waiting writers would be woken in vain for others.
             state.stir();
         }
         self.room.notify_all();
     }
 
-    /// For a volume that is being opened. Where a power cut took the ends of full zones, more may be partly written than files have
-    /// places for, and the metadata finds none. The surplus is finished, least room first; last those in which a file was cut (`cut`):
-    /// until that is written down, a second power cut would make what is beyond the old write pointer the rest of the file.
+    /// Finishes partly written zones beyond the number that may be active, when a volume is opened: a power cut that took the ends of full
+    /// zones may leave more, and then the metadata finds no zone to open. Zones with the least unwritten bytes come first. Zones in which a
+    /// file was cut (`cut`) come last: until the cut is in the metadata, a second power cut would make the padding behind the write pointer
+    /// part of the file.
     pub(super) fn keep_to_places(&self, cut: &BTreeSet<u32>) {
         let Some(places) = places(self.device.geometry().max_active) else { return };
         let mut state = self.state.lock();

@@ -48,7 +48,7 @@ pub(super) fn read(volume: &Volume, zone: u32, at: u64, buffer: &mut [u8]) -> Re
 
 impl ReadAt for Reader {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        // Held until all is read: the collector, which moves the bytes, waits for it before their old place may be reset.
+        // Locked until all bytes are read: a collector that moves them waits for this lock before their old zone may be reset.
         let content = self.cell.content.read();
         let length = buffer.len() as u64;
         if offset.checked_add(length).is_none_or(|end| end > content.len()) {

@@ -1,9 +1,9 @@
 //! Making and opening a volume.
 //!
-//! To open one is to read its metadata and ask the drive where its write pointers are. What the metadata says of a table beyond a write
-//! pointer was never acknowledged and is cut. Logs that were being written are read from where the metadata says that they began, frame
-//! by frame. If anything was cut or a log was open, the metadata says so before anything else is written: a crash before that is whole is
-//! fine because the same metadata leads to the same cuts again. Where it cannot be written, the volume is there to be read.
+//! Opening reads the metadata and the drive's write pointers. Bytes of a table beyond a write pointer were never acknowledged and are cut.
+//! A log that was being written is read frame by frame, from where the metadata says that its frames begin. Cuts and the ends of such logs
+//! are written to the metadata before anything else. A crash before that is complete is fine because the next open finds the same metadata
+//! and makes the same cuts. If the metadata cannot be written, the volume opens for reading.
 
 use super::appender::LOG_HELD_BACK;
 use super::catalog::{Catalog, Record, size_of};
@@ -20,25 +20,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// Bytes that are read at once while logs are looked for.
+/// Bytes read at once while the frames of a log are searched.
 const WINDOW: usize = 1 << 20;
 
-/// Zones beside its metadata that a volume needs to be opened.
+/// Fewest zones for files with which an existing volume is opened.
 const ZONES_LEAST: u32 = 3;
 
-/// Zones for files that a volume to be made needs. A log, a manifest and the one that follows it, the tables of two levels and the reserve
-/// keep some zones each, and files that die apart share others; with fewer zones a database may have no space for deletions or for its
-/// manifest, and then never get any.
+/// Fewest zones for files with which a volume is made. The log, the manifest and its successor, the tables of two levels and the reserve
+/// each occupy some zones, and files of different lifetimes occupy others. With fewer zones a database may find no space for deletions or
+/// for its manifest, and then it could never free any.
 const ZONES_MADE: u32 = 18;
 
-/// A region holds so many times the metadata of an empty volume: files need more than that, and snapshots may fill only half of it.
+/// A region must hold this many times the metadata of an empty volume: files add metadata, and snapshots may fill only half of a region.
 const ROOM_LEAST: usize = 8;
 
 fn unfit(why: String) -> StoreError {
     StoreError::store("open", io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
-/// Layout of the metadata for a volume to be made on such a drive; an error if none can be made.
+/// Layout of the metadata of a new volume on such a drive; an error if the drive is unfit.
 fn layout_to_make(geometry: &Geometry) -> Result<Layout> {
     checked(Layout::new(geometry), geometry, ZONES_MADE)
 }
@@ -48,7 +48,7 @@ fn layout(device: &dyn ZonedDevice) -> Result<Layout> {
     checked(Layout::found(device)?, device.geometry(), ZONES_LEAST)
 }
 
-/// Returns the layout if it leaves files at least `least` zones.
+/// Returns the layout if it leaves at least `least` zones for files, and the drive allows enough active zones.
 fn checked(layout: Layout, geometry: &Geometry, least: u32) -> Result<Layout> {
     if layout.data().saturating_add(least) > geometry.zones {
         let why = format!("{} zones are too few: {} are for metadata, and files need {least}", geometry.zones, layout.data());
@@ -86,14 +86,14 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
     Ok((0u32..).zip(found).map(slot).collect())
 }
 
-/// Whether an empty volume can live on a drive of that shape, whose zones have that capacity.
+/// Checks whether a volume can be made on a drive of this shape, whose zones have this capacity.
 pub(super) fn check_shape(geometry: &Geometry, capacity: u64) -> Result<()> {
     let region = u64::from(layout_to_make(geometry)?.zones).saturating_mul(capacity);
     let room = usize::try_from(region).unwrap_or(usize::MAX).saturating_sub(HEAD);
     check_region(&Catalog::new(geometry.zones), room)
 }
 
-/// Checks that the metadata of an empty volume leaves enough of a region in which snapshots of at most `room` bytes fit.
+/// Checks that a region with space for snapshots of `room` bytes is large enough ([`ROOM_LEAST`]) for this catalog of an empty volume.
 fn check_region(catalog: &Catalog, room: usize) -> Result<()> {
     let empty = catalog.snapshot_bytes();
     if empty.saturating_mul(ROOM_LEAST) > room {
@@ -124,17 +124,17 @@ pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(
             FileKind::Manifest => &mut manifests,
             _ => &mut logs,
         };
-        // A frame that holds all it can is whole blocks; the last one in a zone is not.
+        // A full frame takes whole blocks. The last frame in each zone may need padding.
         let (full, ends) = (length / LOG_HELD_BACK as u64, 1 + length / zone);
         let heads = if is_framed(id) { (full + ends).saturating_mul(HEAD as u64).saturating_add(ends.saturating_mul(block)) } else { 0 };
         *sum = sum.saturating_add(length.saturating_add(heads).checked_next_multiple_of(block).unwrap_or(u64::MAX));
     }
-    // As when they are created.
+    // The limit at which `ZonedStore::create` refuses files.
     if metadata > limit / 2 {
         let why = format!("the metadata of {} files takes {metadata} bytes, more than half of its region of {limit}", files.len());
         return Err(StoreError::store("open", io::Error::new(io::ErrorKind::StorageFull, why)));
     }
-    // Logs and manifests have their zones to themselves, and leave the ends of them.
+    // Logs and manifests do not share zones with other files, so the unused ends of their zones count.
     let whole = |bytes: u64| bytes.checked_next_multiple_of(zone).unwrap_or(u64::MAX);
     Ok(Fit { needed: tables.saturating_add(whole(logs)).saturating_add(whole(manifests)), room })
 }
@@ -158,7 +158,7 @@ pub(super) fn check_unused(device: &Arc<dyn ZonedDevice>) -> Result<()> {
     Err(StoreError::store("format", io::Error::new(io::ErrorKind::AlreadyExists, what)))
 }
 
-/// Makes an empty volume; everything on the drive is lost.
+/// Makes an empty volume; all data on the drive is lost.
 pub(super) fn format(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options) -> Result<Arc<Volume>> {
     format_as(device, id, options, layout_to_make(device.geometry())?)
 }
@@ -167,14 +167,14 @@ fn format_as(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options, layo
     let mut journal = Journal::new(device, &layout, id)?;
     let mut catalog = Catalog::new(device.geometry().zones);
     check_region(&catalog, journal.snapshot_limit()?)?;
-    // Wear is the drive's, not the volume's: it goes on where the metadata of the last one can be read.
+    // Wear belongs to the drive, not to the volume: counts of resets are taken over if the old metadata can be read.
     if let Ok(Some(old)) = self::layout(&**device).and_then(|layout| Journal::open(device, &layout)) {
         let worn = old.catalog.zones.iter().map(|note| ZoneNote { resets: note.resets, ..ZoneNote::default() });
         catalog.zones = worn.collect();
     }
     catalog.wear(journal.to_empty()?);
-    // First and durably: metadata never points to zones that are emptied below. (A region that is read-only may still do so until the
-    // new one is written. All of that is to be lost, and formatting again ends it.)
+    // The old metadata is erased first, durably, so that no metadata points to zones that are reset below. (A read-only region may still do
+    // so until the new region is written. A crash in between loses no data that was to be kept, and formatting can be repeated.)
     journal.erase()?;
     for (number, slot) in (0u32..).zip(slots(&**device, &layout)?) {
         if matches!(slot.condition, Condition::Open | Condition::Full) {
@@ -202,7 +202,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
         files.push((id, record.about.clone(), if is_framed(id) { finder.log(id, record)? } else { finder.table(id, record)? }));
     }
     if !found.torn {
-        // One region is enough until it is full, and then the drive is asked again.
+        // A failure does not matter now: the region is emptied again before the log changes to it.
         drop(found.journal.empty_other());
     }
     let cut: BTreeSet<u32> = files.iter().filter_map(|(_, _, file)| file.cut).collect();
@@ -225,32 +225,32 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
         }
     }
     volume.keep_to_places(&cut);
-    // Writers are told why they cannot change anything; readers have no use for it.
+    // An error is kept by the volume and returned to writers; readers do not need the metadata to be written.
     drop(if found.torn { volume.checkpoint() } else { volume.commit_durably() });
     volume.reset_due();
     Ok(volume)
 }
 
-/// A file as found.
+/// A file as found on the drive.
 struct File {
     content: Content,
     /// Bytes by zone, whole blocks.
     occupied: BTreeMap<u32, u64>,
-    /// New place for the metadata, if it differs from the present one.
+    /// Location to be recorded in the metadata, if it differs from the recorded one.
     place: Option<FileLocation>,
-    /// The zone whose write pointer says that it is shorter than the metadata has it.
+    /// The zone in which the file was cut: its write pointer is before the end of the file by the metadata.
     cut: Option<u32>,
 }
 
-/// A frame of a log as found.
+/// A frame of a log as found on the drive.
 struct Frame {
     head: DataHead,
     zone: u32,
     at: u64,
 }
 
-/// Bytes of a log that were durable. If a zone of it is lost (`lost`), all bytes that the frames cover: those behind a gap may have been
-/// durable, too.
+/// Length of the part of a log that was durable. If a zone of the log is lost (`lost`), all bytes up to the end of the last frame count,
+/// because bytes behind the gap may have been durable.
 fn durable(record: &Record, frames: &[Frame], lost: bool) -> u64 {
     let said = |frame: &Frame| if lost { frame.head.offset + u64::from(frame.head.length) } else { frame.head.synced };
     let sealed = if record.place.sealed { record.place.length } else { 0 };
@@ -312,13 +312,13 @@ impl Finder<'_> {
         Ok(file.content.written - holes.sum::<u64>())
     }
 
-    /// A log that was being written ends where its last whole frame does, unless what is written behind it should be frames and is not:
-    /// then nobody can say that what is damaged there was not durable.
+    /// Reads a log. A log that was being written ends with its last whole frame, unless damaged frames follow in the same zone. Damaged
+    /// bytes may have been durable, so they become a hole, which cannot be read.
     fn log(&self, id: FileId, record: &Record) -> Result<File> {
         let sealed = record.place.sealed;
         let mut frames = Vec::new();
         let mut wounds: BTreeMap<u32, u64> = BTreeMap::new();
-        // Of a log that was being written nobody can say what a lost zone held, nor that it was not durable.
+        // If the log was being written, a lost zone may have held frames of it that were durable.
         let (mut lost, mut lost_last) = (false, false);
         for range in &record.place.ranges {
             if self.slot(id, range)?.condition == Condition::Offline {
@@ -336,7 +336,7 @@ impl Finder<'_> {
         let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
         let content = &mut file.content;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
-        // Where the last frame ends.
+        // Zone and offset at which the last frame ends.
         let mut last = None;
         let is_wounded = |last: Option<(u32, u64)>| last.is_some_and(|(zone, end)| wounds.get(&zone).is_some_and(|wound| *wound >= end));
         for frame in &frames {
@@ -375,10 +375,10 @@ impl Finder<'_> {
         Ok(file)
     }
 
-    /// The whole frames of a log in a range of a zone. If that goes to the write pointer and all there has to be frames: the last place
-    /// where one was written that is not whole any more. A power cut leaves a prefix, so it takes no more than the end of the last one.
-    /// In a zone that is full, or whose pointer is not known, the rest may have been filled up instead; there a frame behind has to say
-    /// that it was not.
+    /// Adds the whole frames of a log in a range of a zone to `found`. If the range extends to the write pointer of a zone that holds
+    /// frames only, returns the offset of the last damaged frame, if any. A power cut leaves a prefix, so it can only cut the last frame at
+    /// the write pointer. In a zone that is full, or whose write pointer is unknown, bytes that are no frame may be padding of the drive;
+    /// there they count as damaged only if a whole frame follows.
     fn frames(&self, id: FileId, range: &Range, found: &mut Vec<Frame>) -> Result<Option<u64>> {
         let slot = self.slot(id, range)?;
         let resets = self.catalog.zones.get(range.zone as usize).map_or(0, |note| note.resets);
@@ -411,7 +411,7 @@ impl Finder<'_> {
             if good && head.file == id {
                 found.push(Frame { head, zone: range.zone, at });
             }
-            // The head was right, so the next frame is behind this one, whether the data is right or not.
+            // The head is valid, so its length leads to the next frame, even if the data is damaged.
             at += whole as u64;
         }
         Ok(if is_written { suspect } else { wound }.filter(|_| is_open))
@@ -428,7 +428,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Bytes from `at` on, which is below the end: `length` bytes, or fewer at the end.
+    /// Returns `length` bytes from `at` on, or fewer at the end of the range. `at` is before that end.
     fn bytes(&mut self, at: u64, length: usize) -> Result<&[u8]> {
         let there = self.start + self.bytes.len() as u64;
         if at < self.start || at + length as u64 > there && there < self.end || self.bytes.is_empty() {
@@ -451,7 +451,7 @@ mod tests {
     use crate::zoned::Emulator;
     use crate::zoned_store::format::About;
 
-    /// Regions of the metadata were smaller on drives of many small zones, and the other one lay elsewhere.
+    /// On drives of many small zones, volumes made by earlier versions have smaller regions, so their second region lies elsewhere.
     #[test]
     fn a_volume_with_small_regions_is_read_and_made_anew() {
         let geometry = Geometry { block: 512, zones: 600, zone_size: 32 << 10, max_open: None, max_active: None, conventional: 0 };
@@ -478,7 +478,7 @@ mod tests {
         assert!(volume.state.lock().names.is_empty() && volume.state.lock().catalog.zones[0].resets > worn && worn > 0);
     }
 
-    /// The metadata says that a log goes on in a zone where it lies already, and no frame came to be written there. That ended in a panic.
+    /// The metadata says that a log continues in a zone where it lies already, and no frame was written there: the log must be readable.
     #[test]
     fn a_log_that_was_to_go_on_in_the_same_zone_is_read() {
         let geometry = Geometry { block: 512, zones: 24, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };

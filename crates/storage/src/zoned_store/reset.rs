@@ -1,5 +1,5 @@
-//! Policies for resetting zones in which everything is dead, by name: each a pure function. A zone that is not reset can still be written
-//! to its end, and is reset when a zone is needed and no other is empty.
+//! Policies for resetting dead zones (zones without live bytes), by name; each is a pure function. A dead zone that is not reset can still
+//! be written to its end, and is reset when a zone is needed and none is empty.
 
 /// The policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,12 +12,12 @@ pub enum Reset {
     Lazy,
     /// The fuller the volume, the earlier: a zone is reset once its unwritten share is at most the occupied share of the volume.
     Far,
-    /// Ours: a zone is reset once hardly anything of it is unwritten. Until then it is written on before an empty zone is begun (by the
-    /// allocation of that name), or when no other is to be had (by any).
+    /// SinterDB's policy: a zone is reset once at most 1/64 of it is unwritten. Until then, the allocation policy `sinter` writes on in the
+    /// zone before it opens an empty one; other allocation policies do so when no other zone is available.
     Sinter,
 }
 
-/// At most one byte in so many is "hardly anything".
+/// One in this many bytes of a zone may be unwritten for the policy `sinter`.
 const HARDLY: u64 = 64;
 
 /// A zone in which everything is dead. Lengths are bytes.

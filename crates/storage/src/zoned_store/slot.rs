@@ -12,17 +12,17 @@ use std::collections::BTreeMap;
 pub enum Condition {
     /// Nothing is written.
     Empty,
-    /// Partly written: holds one of the drive's active places.
+    /// Partly written: counts towards the drive's limit of active zones.
     Open,
     /// Written to its capacity, or finished.
     Full,
-    /// A write into it failed, and the drive did not finish it either: read, and reset once it is dead.
+    /// A write into the zone failed, and so did finishing it. The zone can be read, and is reset once it is dead.
     Ended,
     /// The drive does not take writes or resets.
     ReadOnly,
-    /// The drive lost it.
+    /// The drive has lost the zone.
     Offline,
-    /// Holds metadata, or is written at random: not for files.
+    /// Holds metadata, or is a conventional zone: not for files.
     Reserved,
 }
 
@@ -31,34 +31,34 @@ pub enum Condition {
 pub(super) struct Slot {
     pub(super) condition: Condition,
     pub(super) capacity: u64,
-    /// Bytes to the write pointer; before a finish, if it was finished.
+    /// Bytes up to the write pointer; for a finished zone, up to where it was before the finish.
     pub(super) written: u64,
-    /// Bytes of each file that lie here, padding among them.
+    /// Bytes in the zone by file, padding included.
     pub(super) tenants: BTreeMap<FileId, u64>,
     /// Sum of the bytes of `tenants`.
     pub(super) valid: u64,
-    /// Bytes written since the last reset, by the lifetime of their files; bytes that were dead when the volume was opened are not
-    /// known.
+    /// Bytes written since the last reset, by the lifetime of their files; without bytes that were already dead when the volume was
+    /// opened.
     pub(super) filled: ByLifetime,
     /// A log was written into the zone since its last reset.
     pub(super) logged: bool,
-    /// Files that are being written into it.
+    /// Number of files that are being written into the zone.
     pub(super) writers: u32,
-    /// Files among the writers that the collector moves here. Meanwhile nobody else may begin to write: a zone of the reserve that others
-    /// fill would not be given back.
+    /// Number of writers that are moves by the collector. While it is not 0, no other file may begin to be written here: such a file would
+    /// use up a zone of the reserve.
     pub(super) movers: u32,
     /// The zone is being reset, finished or emptied.
     pub(super) busy: bool,
-    /// Tables come beside logs here, which the metadata has to say durably first.
+    /// A table is about to be written beside logs; the metadata has to say so durably first.
     pub(super) mixing: bool,
-    /// The zone could not be emptied: something in it cannot be read, or the drive did not reset it. Once everything in it is dead, resets
-    /// of due zones try again; writers that need space do not.
+    /// Emptying the zone failed: a file in it cannot be read, or the drive did not reset the zone. Once all its files are dead, the thread
+    /// tries to reset it again; writers that need space do not.
     pub(super) stuck: bool,
-    /// The clock at the last write.
+    /// The volume's clock at the last write.
     pub(super) touched: u64,
-    /// Clock when the files in the zone die, on average over their bytes.
+    /// Expected clock at the death of the files in the zone, averaged over their bytes.
     pub(super) death: f64,
-    /// Life of the files in the zone, on average over their bytes.
+    /// Expected life of the files in the zone, averaged over their bytes.
     pub(super) life: f64,
 }
 
@@ -72,25 +72,25 @@ impl Slot {
         if self.condition == Condition::Open || self.condition == Condition::Empty { self.capacity - self.written } else { 0 }
     }
 
-    /// Bytes that are not free because a log or a manifest lies here, without those of tables.
+    /// Bytes that are not free because a log or a manifest lies in the zone, without bytes of tables.
     pub(super) fn pinned(&self) -> u64 {
-        // Manifests are the first kind of file there is, and logs the next.
+        // File ids sort by kind: manifests come first, then logs.
         match self.tenants.keys().next().map(|id| id.kind) {
             Some(FileKind::Manifest | FileKind::Log) => self.capacity.saturating_sub(self.free()).saturating_sub(self.tables()),
             _ => 0,
         }
     }
 
-    /// Bytes of tables that lie here.
+    /// Bytes of tables in the zone.
     pub(super) fn tables(&self) -> u64 {
         self.tenants.iter().filter(|(id, _)| !is_framed(**id)).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Bytes that files can get: unwritten ones, and dead ones if the collector can empty the zone and finds it worth the cost. A zone with
-    /// a manifest takes no other file.
+    /// Bytes that files can get: unwritten ones, and dead ones if the collector can empty the zone and the zone is worth it. None in a zone
+    /// with a manifest, because such a zone takes no other file.
     pub(super) fn free(&self) -> u64 {
         let dead = self.capacity.saturating_sub(self.room()).saturating_sub(self.valid);
-        // Manifests are the first kind of file there is, and logs the next.
+        // File ids sort by kind: manifests come first, then logs.
         match self.tenants.keys().next().map(|id| id.kind) {
             Some(FileKind::Manifest) => 0,
             Some(FileKind::Log) => self.room(),
@@ -99,7 +99,7 @@ impl Slot {
         }
     }
 
-    /// Adds `bytes` of a file that were written here, or found here.
+    /// Adds `bytes` of a file that were written to the zone, or found there at the open.
     pub(super) fn add(&mut self, file: FileId, bytes: u64, about: &About) {
         self.filled.add(of_number(about.lifetime), bytes);
         self.logged |= file.kind == FileKind::Log;
@@ -112,7 +112,7 @@ impl Slot {
         }
     }
 
-    /// Sets the bytes of the file here.
+    /// Sets the bytes that a file has in the zone.
     pub(super) fn set(&mut self, file: FileId, bytes: u64) {
         self.remove(file);
         if bytes > 0 {
@@ -121,7 +121,7 @@ impl Slot {
         }
     }
 
-    /// The file does not lie here any more.
+    /// Removes a file that no longer has bytes in the zone.
     pub(super) fn remove(&mut self, file: FileId) {
         self.valid -= self.tenants.remove(&file).unwrap_or(0);
     }

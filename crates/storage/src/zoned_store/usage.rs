@@ -1,4 +1,4 @@
-//! Contents of the zones of a volume now: the shares of the drive, and the figures that go with them.
+//! The present contents of a volume's zones: the shares of the drive, and the figures with them.
 
 use super::figures::{Figures, Shares};
 use super::slot::Condition;

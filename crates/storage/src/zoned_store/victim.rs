@@ -1,25 +1,24 @@
 //! Rules for the zone that the collector empties first: pure functions of what each zone holds.
 
-/// A zone is worth emptying if at least one byte in so many is dead.
+/// A zone is worth emptying if at least one byte in this many is dead.
 pub(super) const WORTH: u64 = 32;
 
 /// Rule for the zone that is emptied first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Collection {
-    /// The one with the fewest living bytes.
+    /// The zone with the fewest live bytes.
     Greedy,
-    /// The one with the most to gain for what it costs, and unchanged for longest.
+    /// The zone with the largest product of dead bytes per live byte and time since its last write.
     CostBenefit,
-    /// The one with the most to gain for what it costs, whose living bytes will live on for longest: bytes that die soon are not worth
-    /// moving.
+    /// The zone with the largest product of dead bytes per live byte and expected remaining life of its live bytes, because bytes that die
+    /// soon are not worth moving.
     Lifetime,
-    /// Like ZenFS: when free space is below a fifth, the zone with the fewest living bytes among those written to their end, if its dead
-    /// share is large enough; the less is free, the smaller a share is enough (`fs_zenfs.cc`, `GCWorker`). Waiting writers do not make it
-    /// come sooner.
+    /// Like ZenFS: once less than a fifth of the space is free, the full zone with the fewest live bytes, if its dead share is large
+    /// enough; the less is free, the smaller a dead share suffices (`fs_zenfs.cc`, `GCWorker`). Waiting writers do not lower the bar.
     Zenfs,
 }
 
-/// Free share below which ZenFS collects, and the factor by which the dead share that it asks for falls as more is missing.
+/// Free share below which ZenFS collects, and the slope with which the dead share that it asks for falls below that.
 pub(super) const ZENFS_START: f64 = 0.2;
 const ZENFS_SLOPE: f64 = 3.0;
 
@@ -30,13 +29,13 @@ pub struct Victim {
     pub zone: u32,
     /// Bytes that a reset would free.
     pub capacity: u64,
-    /// Living bytes that would have to be moved, not 0.
+    /// Live bytes that would have to be moved, not 0.
     pub valid: u64,
-    /// Nothing can be written into it any more.
+    /// The zone is full.
     pub full: bool,
-    /// Bytes that the host has written since the zone was written last.
+    /// Bytes that the host has written since the last write to the zone.
     pub age: u64,
-    /// Bytes that the host will write until the files in the zone die, on average.
+    /// Bytes that the host is expected to write until the files in the zone die, on average.
     pub left: u64,
 }
 
@@ -59,7 +58,7 @@ impl Collection {
         Collection::ALL.into_iter().find(|rule| rule.name() == name)
     }
 
-    /// The zone to empty where such a share of the space is free; `None` if none is worth it.
+    /// The zone to empty if the share `free` of the space is free; `None` if no zone is worth it.
     pub fn victim(self, zones: &[Victim], free: f64) -> Option<u32> {
         let gain = |zone: &Victim| (zone.capacity - zone.valid.min(zone.capacity)) as f64 / zone.valid.max(1) as f64;
         let score = |zone: &Victim| match self {

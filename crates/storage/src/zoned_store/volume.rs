@@ -1,19 +1,19 @@
-//! The shared parts of a volume's files: its metadata, its zones, and the order in which things become durable.
+//! The state that all files of a volume share: metadata, zones, and the order in which things become durable.
 //!
-//! Locks, in the order in which they may be taken: the metadata log, then the state; the content of a file before either. The write
-//! pointer of a zone is a lock of its own, under which nothing but the drive is called. Nobody calls the drive under the state's lock.
+//! Locks, in the order in which they may be taken: the content of a file, the metadata log, the state. The write pointer of a zone is a
+//! lock of its own, under which only the drive is called. The drive is never called under the state's lock.
 //!
-//! Every change of metadata is an edit: taken into the catalog in memory and put behind the edits that wait for the log, in one step.
-//! The log takes all that wait, so what is durable is always a prefix of the edits:
+//! Every change of metadata is an edit. In one step it is applied to the catalog in memory and appended to the edits that wait for the
+//! metadata log. Each write to the log takes all waiting edits, so the durable edits are always a prefix:
 //!
 //! * A file's creation is an edit. A crash before it is in the log is fine because the name was not synced.
-//! * Where a table lies is an edit once its bytes are with the drive, and one flush then makes both durable. A crash before that may leave
-//!   the edit and not the bytes, which is fine because nobody was told that they are durable: recovery takes what there is.
-//! * A log file says only in which zone its frames begin, before the flush that makes the first of them durable. Its end is found from the
-//!   frames themselves.
-//! * A deletion is an edit; the space counts as dead once it is flushed and the last reader has closed, and only then may the zone be
-//!   reset. A crash before is fine because everything is still there.
-//! * The collector flushes its copies before the edit that points to them, and that edit before the space of the originals counts as dead.
+//! * The location of a table is an edit, made once the drive has the bytes; one flush makes both durable. A crash before the flush may
+//!   leave the edit without the bytes. This is fine because nobody was told that they are durable; recovery takes the bytes that are there.
+//! * The location of a log file is an edit that says only in which zone its frames begin, made before the flush that makes the first frame
+//!   durable. Recovery finds the end of the log from the frames themselves.
+//! * A deletion is an edit. The space counts as dead once the edit is flushed and the last reader has closed; only then may the zone be
+//!   reset. A crash before that is fine because everything is still there.
+//! * The collector flushes its copies before the edit that points to them, and flushes that edit before the originals count as dead.
 
 use super::catalog::Catalog;
 use super::figures::Figures;
@@ -31,12 +31,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A file, reachable by its name, its readers and its appender alike. The last of them gives back its space, if it is deleted.
+/// A file, shared by its name, its readers and its appender. When a deleted file is dropped by the last of them, its space becomes dead.
 pub(super) struct Cell {
     pub(super) id: FileId,
     pub(super) about: About,
     pub(super) content: RwLock<Content>,
-    /// The file's creation has gone to the log.
+    /// The file's creation has been written to the metadata log.
     pub(super) announced: Arc<AtomicBool>,
     /// The file's deletion is durable.
     doomed: AtomicBool,
@@ -70,20 +70,20 @@ impl Drop for Cell {
     }
 }
 
-/// Everything that changes.
+/// The volume's state that changes while it is open.
 pub(super) struct State {
     pub(super) catalog: Catalog,
     pub(super) names: BTreeMap<FileId, Arc<Cell>>,
     pub(super) zones: Vec<Slot>,
     /// Edits that wait for the log, encoded.
     pending: Vec<u8>,
-    /// Set when the creations that wait now go to the log.
+    /// Flags of files whose creation waits for the log; set when it is written.
     announced: Vec<Arc<AtomicBool>>,
     /// Files whose deletion waits for the log.
     leaving: Vec<Arc<Cell>>,
-    /// Files whose deletion is in the log, in the frame of that sequence, and not flushed yet.
+    /// Files whose deletion is in the log but not flushed, with the sequence of its frame.
     left: Vec<(u64, Arc<Cell>)>,
-    /// Bytes that the host has written in the volume's life: its clock.
+    /// The volume's clock: bytes that the host has written since the volume was formatted.
     pub(super) clock: u64,
     /// Dead zones that are to be reset.
     pub(super) due: Vec<u32>,
@@ -120,28 +120,28 @@ impl State {
         }
     }
 
-    /// Takes an edit in, here and, with the next frame, in the log.
+    /// Applies an edit to the catalog and queues it for the next frame of the log.
     pub(super) fn log(&mut self, edit: &Edit) {
         let fits = self.catalog.apply(edit);
         debug_assert_eq!(fits, Ok(()), "{edit:?}");
         edit.encode(&mut self.pending);
     }
 
-    /// Says where a file lies, if it still has a name.
+    /// Records the location of a file, if the file is not deleted.
     pub(super) fn lies(&mut self, id: FileId, place: FileLocation) {
         if self.catalog.files.contains_key(&id) {
             self.log(&Edit::Lies { id, place });
         }
     }
 
-    /// A new name. `announced` is set when the log has it.
+    /// Adds a new file. Its flag `announced` is set when the creation is written to the log.
     pub(super) fn enter(&mut self, cell: Arc<Cell>) {
         self.log(&Edit::Create { id: cell.id, about: cell.about.clone() });
         self.announced.push(Arc::clone(&cell.announced));
         self.names.insert(cell.id, cell);
     }
 
-    /// Takes a name away.
+    /// Deletes a file's name.
     pub(super) fn leave(&mut self, cell: Arc<Cell>) {
         self.lives.observe(&cell.about, self.clock);
         self.log(&Edit::Delete { id: cell.id });
@@ -149,7 +149,7 @@ impl State {
         self.leaving.push(cell);
     }
 
-    /// Deletions of which the drive does not know for sure yet.
+    /// Returns whether there are deletions that are not durable yet.
     pub(super) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty() || !self.left.is_empty()
     }
@@ -159,8 +159,8 @@ impl State {
         self.epoch += 1;
     }
 
-    /// Takes the edits that go to the log now. The creations among them count as announced from here on, so that whoever changes such a
-    /// file makes an edit of its own; set under the lock, so that nobody falls between the two.
+    /// Takes the edits that will be written to the log now, and the files that they delete. Marks the creations among them as announced
+    /// under the state's lock, so that a later change of such a file knows that it has to be committed by itself.
     fn take_pending(&mut self) -> (Vec<u8>, Vec<Arc<Cell>>) {
         self.announced.drain(..).for_each(|announced| announced.store(true, Ordering::Release));
         self.catalog.clock = self.clock;
@@ -168,7 +168,7 @@ impl State {
     }
 }
 
-/// One flush of the drive for all who wait for one.
+/// Combines concurrent flushes of the drive into one.
 #[derive(Default)]
 struct Flusher {
     turns: Mutex<Turns>,
@@ -184,7 +184,7 @@ struct Turns {
 }
 
 impl Flusher {
-    /// Returns when a flush that began after this call has ended. After one that failed there is no other.
+    /// Waits for a flush that begins after this call. After a failed flush, all further calls fail.
     fn flush(&self, device: &dyn ZonedDevice) -> Result<()> {
         let mut turns = self.turns.lock();
         let mine = turns.begun + 1;
@@ -221,7 +221,7 @@ pub(super) struct Volume {
     pub(super) block: u64,
     pub(super) options: Options,
     pub(super) state: Mutex<State>,
-    /// The epoch has gone on, or the collector has given up.
+    /// Signals that the epoch has advanced, or that the collector found nothing to do.
     pub(super) room: Condvar,
     /// There is something to reset or to collect.
     pub(super) work: Condvar,
@@ -231,11 +231,11 @@ pub(super) struct Volume {
     flusher: Flusher,
     /// The write pointer of each zone.
     pub(super) heads: Vec<Mutex<u64>>,
-    /// Why there are no more changes: the metadata could not be written, or a flush failed, so that the drive cannot be trusted any more.
+    /// The reason why the volume takes no more changes: the metadata could not be written, or a flush failed.
     dead: OnceLock<String>,
     /// A thread resets and collects.
     pub(super) kept: AtomicBool,
-    /// A database has it.
+    /// A database has locked the volume.
     pub(super) claimed: Arc<AtomicBool>,
 }
 
@@ -287,8 +287,8 @@ impl Volume {
     fn outcome<T>(&self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome {
             self.dead.get_or_init(|| error.to_string());
-            // Writers that found the volume alive under this lock wait by now, and are woken. The journal may be held, which comes before
-            // it.
+            // A writer that found the volume alive holds this lock until it waits. Taking the lock once makes sure that it is woken. The
+            // caller may hold the lock of the journal, which comes first in the order.
             drop(self.state.lock());
             self.room.notify_all();
         }
@@ -303,7 +303,7 @@ impl Volume {
         if edits.is_empty() {
             return Ok(());
         }
-        // A failed write ends the zone and with it the region; the other one takes over.
+        // After a failed write nothing more can be appended to the region, so the log changes to the other one.
         if !journal.append(&edits).unwrap_or(false) {
             return self.roll(&mut journal, leaving);
         }
@@ -321,9 +321,10 @@ impl Volume {
         let worn = self.outcome(journal.to_empty())?;
         let snapshot = {
             let mut state = self.state.lock();
-            // The snapshot counts the resets that come with it. If there is a crash before it is whole, some were not counted.
+            // The snapshot includes the wear of the resets that `Journal::roll` is about to make. After a crash before the snapshot is
+            // whole, some of them are not counted.
             state.catalog.wear(worn);
-            // The catalog has them, and the snapshot with it.
+            // The pending edits themselves are dropped: the catalog has them, and so has the snapshot.
             leaving.extend(state.take_pending().1);
             state.catalog.snapshot(self.device.geometry(), self.layout.zones)
         };
@@ -339,7 +340,7 @@ impl Volume {
         state.left.extend(leaving.into_iter().map(|cell| (sequence, cell)));
     }
 
-    /// Makes everything durable that is with the drive. Deletions that became durable by it free their space.
+    /// Makes everything durable that was written to the drive. Space of files whose deletion became durable counts as dead.
     pub(super) fn flush(&self) -> Result<()> {
         self.check_alive("flush")?;
         let (generation, end, sequence) = {
@@ -354,7 +355,7 @@ impl Volume {
             let flushed = state.left.partition_point(|(deleted, _)| *deleted <= sequence);
             state.left.drain(..flushed).map(|(_, cell)| cell).collect()
         };
-        // Dropped outside the lock: the last one to let go of a file takes it to give its space back.
+        // Dropped without the state's lock, because dropping the last reference to a file takes it.
         gone.iter().for_each(|cell| cell.doom());
         drop(gone);
         Ok(())
@@ -366,7 +367,7 @@ impl Volume {
         self.flush()
     }
 
-    /// Gives back the space of a file that nobody can reach any more.
+    /// Turns the space of a deleted file without readers into dead space.
     pub(super) fn release(&self, file: FileId, zones: impl IntoIterator<Item = u32>) {
         let mut state = self.state.lock();
         for zone in zones {
@@ -381,7 +382,7 @@ impl Volume {
         self.work.notify_one();
     }
 
-    /// Ends the wait for free space, one way or the other.
+    /// Wakes writers that wait for space, and the volume's thread.
     pub(super) fn wake(&self) {
         self.room.notify_all();
         self.work.notify_all();
@@ -395,8 +396,7 @@ mod tests {
     use crate::zoned_store::recover;
     use std::time::Duration;
 
-    /// A flush fails while a writer is about to wait for room: it asked whether the volume is alive and does not wait yet. It was not
-    /// woken.
+    /// A flush fails between a writer's check that the volume is alive and its wait for space: the writer must be woken.
     #[test]
     fn a_failure_wakes_who_is_about_to_wait() {
         let geometry = Geometry { block: 512, zones: 24, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };

@@ -24,9 +24,9 @@ enum Output {
     Direct(Arc<Mutex<DirectFile>>),
 }
 
-/// Keeps the offset, and refuses further use after a failure: after a failed append the file's end is not known (but what was written
-/// through the page cache before is there, and can be synced), after a failed fdatasync the kernel may have dropped the dirty pages and
-/// would call the next one a success (PostgreSQL's "fsyncgate", 2018).
+/// Keeps the offset, and refuses further use after a failure. After a failed append the end of the file is not known; bytes written before
+/// through the page cache can still be synced. After a failed fdatasync the kernel may have dropped the dirty pages and would report
+/// success for the next one (PostgreSQL's "fsyncgate", 2018).
 pub(super) struct DirAppender {
     id: FileId,
     output: Output,
@@ -93,7 +93,7 @@ impl Appender for DirAppender {
                 }
                 Output::Direct(file) => return file.lock().sync(),
             };
-            // Of a log or manifest that somebody deleted, no sync saves anything. The engine deletes none that it writes.
+            // A sync of a log or manifest that another program deleted is worthless. The engine never deletes one that it writes.
             let is_gone = must_have_name && file.metadata()?.nlink() == 0;
             if is_gone { Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted while it is open")) } else { Ok(()) }
         })
@@ -134,7 +134,7 @@ impl Appender for DirAppender {
             // Nothing of a direct file is left in the kernel after its sync, so its close has nothing to report.
             Output::Direct(_) => return Ok(()),
         };
-        // Another holder is syncing the file, and gets the error if there is one.
+        // If another thread is still syncing the file, that thread gets the error, if there is one.
         Arc::into_inner(file).map_or(Ok(()), sys::close).map_err(|e| StoreError::file("seal", self.id, e))
     }
 
@@ -143,8 +143,8 @@ impl Appender for DirAppender {
     }
 }
 
-/// A file written past the page cache: whole pieces go out when they are full; the unaligned tail is written padded with zeros, and
-/// the file is then cut to its true length.
+/// A file written past the page cache. Pieces are written when they are full. The unaligned tail is written padded with zeros, and then the
+/// file is cut to its true length.
 pub(super) struct DirectFile {
     file: File,
     /// `PIECE` usable bytes at an aligned address, found at `skip`.
@@ -152,7 +152,7 @@ pub(super) struct DirectFile {
     skip: usize,
     /// Bytes in memory that belong to the file from `start` on.
     filled: usize,
-    /// How many of them are on the medium as a padded tail.
+    /// Number of these bytes that are on the medium as a padded tail.
     flushed: usize,
     /// File offset of the buffer, a multiple of `PIECE`.
     start: u64,
@@ -180,7 +180,7 @@ impl DirectFile {
         Ok(())
     }
 
-    /// Puts the bytes held back where readers can see them. They stay in memory too, since their last block will be written again.
+    /// Writes the bytes held back, so that readers see them. The bytes stay in memory, too, because their last block will be written again.
     pub(super) fn flush_tail(&mut self) -> io::Result<()> {
         if self.flushed == self.filled {
             return Ok(());

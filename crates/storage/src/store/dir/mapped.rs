@@ -1,18 +1,18 @@
 //! A log written through a memory map: an append is a copy into the page cache, without a call of the kernel.
 //!
-//! Zeros are written ahead of the log, a step at a time, so that a copy never meets a hole: whatever space it needs has been given to the
-//! file before. The zeros are in the page cache already when they are overwritten, in large pieces, which makes the page faults of the
-//! copies few. A step is the power of two above what was appended since the last good sync, from 4 to 256 KiB.
+//! Zeros are written ahead of the log, a step at a time, so that a copy never meets a hole of the file: the file system has given the file
+//! all the space that the copy needs. The zeros enter the page cache in large pieces, so that copies over them cause few page faults. The
+//! size of a step is the power of two above the bytes appended since the last good sync, from 4 to 256 KiB.
 //!
-//! Records as long as a step go by `pwrite`, and so do the first few kilobytes after a sync: a store into a mapping makes the whole piece
-//! of the page cache dirty, so a log that is synced record by record would write each piece many times.
+//! Records as long as a step are written by `pwrite`, and so are the first few kilobytes after a sync: a store into a mapping makes a whole
+//! large piece of the page cache dirty, so a log that is synced after each record would write each piece many times.
 //!
-//! Of each append the first bytes are written last. A reader beside, or after the process died between the two, finds zeros where the
-//! record would begin.
+//! The first bytes of each append are written last. If another process reads the log between the two writes, or this process dies there,
+//! the place where the record begins holds zeros.
 //!
-//! Where there is no space for a step, zeros are written page by page from then on. Where there is none for the pages of a record, all
-//! zeros are given back, and each record is written by `pwrite` and as long as it is: the log of a full medium takes no more than it holds,
-//! and its errors are those of its records.
+//! If there is no space for a step, zeros are written page by page from then on. If there is no space even for the pages of a record, all
+//! zeros are removed, and each record is written by `pwrite` alone. So on a full medium the log takes no more space than its records, and
+//! errors concern records, not zeros.
 
 use super::window::Window;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Fewest bytes of zeros written at once, a page; and bytes appended since a sync before others are copied.
+/// Fewest bytes of zeros written at once: a page. Also the bytes after a sync that are written by `pwrite`, before copying begins.
 const STEP_MIN: u64 = 4 << 10;
 
 /// Most bytes of zeros written at once.
@@ -29,10 +29,10 @@ const STEP_MAX: u64 = 256 << 10;
 
 static ZEROS: [u8; STEP_MAX as usize] = [0; STEP_MAX as usize];
 
-/// Bytes at the start of an append that are written last: they make a record of the bytes behind them.
+/// Bytes at the start of an append that are written last. Without them the bytes behind are no record.
 const HEAD: usize = 16;
 
-/// The calls that prepare a file for records.
+/// The system calls that prepare a file for records.
 pub(super) trait FileCalls {
     fn write_zeros(&self, file: &File, zeros: &[u8], at: u64) -> io::Result<()> {
         file.write_all_at(zeros, at)
@@ -47,22 +47,22 @@ pub(super) trait FileCalls {
     }
 }
 
-/// The calls as the kernel does them.
+/// The real system calls.
 pub(super) struct Kernel;
 
 impl FileCalls for Kernel {}
 
-/// The file of one log. Its user keeps the length.
+/// The file of one log. The caller keeps the length of the log.
 pub(super) struct MappedLog<C = Kernel> {
     file: Arc<File>,
     window: Option<Window>,
-    /// Length of the file: the log and the zeros ahead of it.
+    /// Length of the file, bytes: the log and the zeros behind it.
     end: u64,
-    /// Length of the log when the last good sync began, bytes. Syncs beside the writer share it.
+    /// Length of the log when the last good sync began, bytes. Shared with syncs that run while the log is appended to.
     synced: Arc<AtomicU64>,
-    /// Most bytes of zeros written at once: fewer once there was no space for more.
+    /// Largest step, bytes; one page once there was no space for more.
     step_max: u64,
-    /// There was no space for zeros: nothing is written ahead any more.
+    /// There was no space for zeros, so none are written any more.
     is_tight: bool,
     calls: C,
 }
@@ -103,19 +103,19 @@ impl<C: FileCalls> MappedLog<C> {
             self.end = self.end.max(after);
         } else {
             self.copy(body, body_at)?;
-            // A reader that sees the first bytes sees the others.
+            // A reader that sees the head also sees the body.
             fence(Ordering::Release);
             self.copy(head, len)?;
         }
         Ok(())
     }
 
-    /// Writes zeros for a record from `len` to `after`: up to a multiple of `step`, or its pages alone if there is no more space. False:
-    /// there is no space for these, and no zeros are left.
+    /// Writes zeros for a record from `len` to `after`: up to a multiple of `step`, or for the record's pages alone if there is no space
+    /// for more. False: there is no space for these either, and all zeros were removed.
     fn take_space(&mut self, len: u64, after: u64, step: u64) -> io::Result<bool> {
         let mut step = step.min(self.step_max);
         while !self.write_ahead(after.next_multiple_of(step)) {
-            // What fitted of the step may be the last space of the medium, which others need.
+            // The zeros written before the failure may take the last free space, which other writers need.
             self.cut(len)?;
             if step == STEP_MIN {
                 self.is_tight = true;
@@ -126,7 +126,7 @@ impl<C: FileCalls> MappedLog<C> {
         Ok(true)
     }
 
-    /// Writes zeros from the end of the file up to `end`; false if there is no space for them, or nothing can be written.
+    /// Writes zeros from the end of the file up to `end`. False if any write fails.
     fn write_ahead(&mut self, end: u64) -> bool {
         while self.end < end {
             let length = (end - self.end).min(STEP_MAX);
@@ -138,7 +138,7 @@ impl<C: FileCalls> MappedLog<C> {
         true
     }
 
-    /// Copies bytes to a part of the file that has its space. Where there is no address space for a window, they are written by `pwrite`.
+    /// Copies bytes to a part of the file that has space on the medium. If no window can be mapped, writes them by `pwrite`.
     fn copy(&mut self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
         while !bytes.is_empty() {
             if !self.window.as_ref().is_some_and(|window| window.has(at)) {
@@ -159,7 +159,7 @@ impl<C: FileCalls> MappedLog<C> {
         Ok(())
     }
 
-    /// The sync of a log of `len` bytes, to be run now or beside the writer.
+    /// A sync of the log, which has `len` bytes. May run at once, or in another thread while the log is appended to.
     pub(super) fn sync(&self, len: u64) -> impl FnOnce() -> io::Result<()> + Send + use<C> {
         let (file, synced) = (Arc::clone(&self.file), Arc::clone(&self.synced));
         move || {
@@ -169,7 +169,7 @@ impl<C: FileCalls> MappedLog<C> {
         }
     }
 
-    /// Gives up the mapping and returns the file, which is left to close.
+    /// Removes the mapping and returns the file, for the caller to close.
     pub(super) fn into_file(self) -> Arc<File> {
         self.file
     }

@@ -1,15 +1,15 @@
 //! A part of a file in memory, through which bytes are written without a call of the kernel. All unsafe code of the mapped log.
 //!
-//! A store into the mapping changes the page cache, as a `pwrite` does: it survives the process, is seen by every read of the file, and
-//! `fdatasync` makes it durable. The kernel sends SIGBUS, which ends the process, where a page cannot be had: behind the end of the file,
-//! because somebody else cut it, or when a page that left memory cannot be read again. Nothing is ever read through the mapping.
+//! A store into the mapping changes the page cache, as a `pwrite` does: the bytes survive the death of the process, every read of the file
+//! sees them, and `fdatasync` makes them durable. If a page cannot be provided, the kernel sends SIGBUS, which ends the process: when
+//! another process has shortened the file, or when a page that left memory cannot be read again. Nothing is ever read through the mapping.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
-/// Bytes of a window, a multiple of every page size in use. It counts as memory of the process while it is mapped.
+/// Bytes of a window, a multiple of every page size in use. A mapped window counts as memory of the process.
 pub(super) const WINDOW: usize = 1 << 20;
 
 /// [`WINDOW`] bytes of a file, at a multiple of that.
@@ -44,13 +44,13 @@ impl Window {
         (index < WINDOW).then_some(index)
     }
 
-    /// The byte at `offset` of the file lies in this window.
+    /// Returns whether the byte at `offset` of the file lies in this window.
     pub(super) fn has(&self, offset: u64) -> bool {
         self.index(offset).is_some()
     }
 
-    /// Writes the first of `bytes` to `offset` of the file, as many as lie in this window, and says how many. All of them lie before the
-    /// end of the file.
+    /// Writes `bytes` to `offset` of the file, as far as they lie in this window. Returns their number. The bytes must lie before the end
+    /// of the file.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> usize {
         let Some(index) = self.index(offset) else { return 0 };
         let length = bytes.len().min(WINDOW - index);
