@@ -400,8 +400,8 @@ impl Inner {
         self.statistics.record(Histogram::WalFileSync, self.clock.monotonic_ns().saturating_sub(start));
     }
 
-    /// Makes the log durable up to its end, without holding the lead during the sync. The lock `Logs::turn` admits one sync at a time: after
-    /// a failed one the kernel reports success for the next, so the handle has to be ended before another sync can return.
+    /// Makes the log durable up to its end, without holding the lead during the sync. The lock `Logs::turn` admits one sync at a time:
+    /// after a failed one the kernel reports success for the next, so the handle has to be ended before another sync can return.
     fn sync_beside(&self) -> Result<()> {
         let Some((number, sync, end)) = self.lead_in_turn(|state| self.begin_sync(state))? else { return Ok(()) };
         // Taken after the lead was given away: a leader also commits for other threads, whose batches may wait for this lock.

@@ -1,10 +1,10 @@
 //! One client: the requests that it has sent and that have no reply yet, and the output to be sent to it.
 //!
-//! A client that does not read is not read from: its requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. A client that takes
-//! nothing for some tenths of a second and sends more requests may be one that writes all of them before it reads: they run on until
-//! [`UNREAD_MOST`] bytes are to be sent ([`Connection::run_on`]). So the memory that a client can occupy is bounded by that and one reply. A
-//! long string of a reply is not even held (`later`), and a long value of a request goes to the keyspace as it arrives, unless its command
-//! needs it whole.
+//! A client that does not read is not read from: its requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. A client that
+//! takes nothing for some tenths of a second and sends more requests may be one that writes all of them before it reads: they run on until
+//! [`UNREAD_MOST`] bytes are to be sent ([`Connection::run_on`]). So the memory that a client can occupy is bounded by that and one reply.
+//! A long string of a reply is not even held (`later`), and a long value of a request goes to the keyspace as it arrives, unless its
+//! command needs it whole.
 //!
 //! A client's output is, from its start: bytes that are sent, bytes that may leave, replies that wait for a sync, replies of this turn.
 //!
@@ -205,8 +205,8 @@ impl Connection {
         (self.unsent() > self.pause_at || !self.later.is_empty()) && !self.session.is_replica
     }
 
-    /// Lets requests of a client run on that has taken nothing since the last call and sends more: it may write all requests before it reads
-    /// the first reply, as pipelines of many libraries do, and would wait for ever. True: there is work.
+    /// Lets requests of a client run on that has taken nothing since the last call and sends more: it may write all requests before it
+    /// reads the first reply, as pipelines of many libraries do, and would wait for ever. True: there is work.
     pub fn run_on(&mut self) -> bool {
         let takes_nothing = self.is_blocked && !std::mem::take(&mut self.has_taken);
         let has_more = self.is_readable || self.has_waiting;
@@ -318,11 +318,7 @@ impl Connection {
             if self.taken >= self.expected {
                 self.expect(keyspace);
             }
-            let mut limits = Limits { strict: !self.session.is_authenticated, ..Limits::default() };
-            if self.session.is_primary {
-                limits.count_max = primary::COUNT_MAX;
-            }
-            self.parser.set_limits(limits);
+            self.parser.set_limits(self.limits());
             let waiting = self.input.get(self.taken..).unwrap_or_default();
             match self.parser.feed(waiting) {
                 Ok(None) if self.takes_upload(keyspace, server) => {
@@ -364,6 +360,12 @@ impl Connection {
         }
         self.check_limits(keyspace, server);
         Handled::All
+    }
+
+    /// Limits of the next request: narrow before the client has authenticated, wide for a primary.
+    fn limits(&self) -> Limits {
+        let limits = Limits { strict: !self.session.is_authenticated, ..Limits::default() };
+        if self.session.is_primary { Limits { count_max: primary::COUNT_MAX, ..limits } } else { limits }
     }
 
     /// Ends the connection of a client that sends no requests, and tells it why.

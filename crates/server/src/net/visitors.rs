@@ -93,8 +93,8 @@ impl EventLoop {
         }
     }
 
-    /// Checks a share of the clients for idleness, unsent output and requests that wait for it, so that each is checked once in a second and
-    /// no iteration takes long.
+    /// Checks a share of the clients for idleness, unsent output and requests that wait for it, so that each is checked once in a second
+    /// and no iteration takes long.
     pub(super) fn look_at_clients(&mut self, data: &mut Data, now: u64) {
         let share = (self.connections.len() / ticking::TICKS_PER_ROUND).max(ticking::ROUND_MIN);
         let ids: Vec<u64> = data.server.clients.range(self.looked_at..).map(|(id, _)| *id).take(share).collect();
