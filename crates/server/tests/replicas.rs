@@ -37,8 +37,15 @@ fn line(client: &mut Client) -> String {
     }
 }
 
-/// The data of a full synchronisation.
+/// The data of a full synchronisation, in the version that most replicas get.
 fn data(client: &mut Client) -> Vec<u8> {
+    let bytes = any_data(client);
+    assert!(bytes.starts_with(b"REDIS0010"), "{}", bytes[..9].escape_ascii());
+    bytes
+}
+
+/// The data of a full synchronisation.
+fn any_data(client: &mut Client) -> Vec<u8> {
     let head = line(client);
     let mut bytes = Vec::new();
     if let Some(mark) = head.strip_prefix("$EOF:") {
@@ -54,7 +61,6 @@ fn data(client: &mut Client) -> Vec<u8> {
         bytes.resize(head.strip_prefix('$').unwrap().parse().unwrap(), 0);
         client.stream.read_exact(&mut bytes).unwrap();
     }
-    assert!(bytes.starts_with(b"REDIS0010"), "{}", bytes[..9].escape_ascii());
     bytes
 }
 
@@ -72,6 +78,35 @@ fn command(client: &mut Client) -> String {
 pub fn is_closed(client: &mut Client) -> bool {
     let mut rest = Vec::new();
     client.stream.read_to_end(&mut rest).is_ok()
+}
+
+#[test]
+fn a_replica_gets_the_version_that_it_reads() {
+    let served = served(&[]);
+    let mut client = served.client();
+    for (field_has_deadline, told, head) in [
+        (false, None, "REDIS0010"),
+        (false, Some("8.1.4"), "REDIS0010"),
+        (false, Some("9.1.2"), "VALKEY080"),
+        (true, None, "REDIS0012"),
+        (true, Some("8.1.4"), "REDIS0012"),
+        (true, Some("9.1.2"), "VALKEY080"),
+        (true, Some("10.0.0"), "VALKEY080"),
+        (true, Some("unstable"), "REDIS0012"),
+    ] {
+        client.ask(&[b"HSET", b"h", b"f", b"v"]);
+        if field_has_deadline {
+            client.ask(&[b"HPEXPIRE", b"h", b"1000000", b"FIELDS", b"1", b"f"]);
+        }
+        let mut replica = raw(&served, &["capa eof", "capa psync2"]);
+        if let Some(version) = told {
+            replica.send(&encode(&["REPLCONF", "version", version]));
+            assert_eq!(line(&mut replica), "+OK");
+        }
+        replica.send(b"PSYNC ? -1\r\n");
+        assert!(line(&mut replica).starts_with("+FULLRESYNC"));
+        assert!(any_data(&mut replica).starts_with(head.as_bytes()), "{told:?}");
+    }
 }
 
 #[test]

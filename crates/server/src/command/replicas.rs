@@ -59,6 +59,8 @@ pub struct Replica {
     pub finds_end: bool,
     /// The replica takes over a new id of the stream.
     pub takes_id: bool,
+    /// The replica says that it is a Valkey 9 or newer, which takes deadlines of fields in Valkey's own version of RDB only.
+    pub is_valkey_9: bool,
     /// The client wants data only, and is closed behind them.
     pub takes_no_stream: bool,
     /// The part of the data that the client wants.

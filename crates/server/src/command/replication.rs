@@ -122,8 +122,7 @@ fn replconf(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
                 replica.finds_end |= is(value, "eof");
                 replica.takes_id |= is(value, "psync2");
             }
-            // A replica of Valkey says its version.
-            () if is(word, "version") => {}
+            () if is(word, "version") => context.server.replicas.greet(id).is_valkey_9 = is_valkey_9(value),
             () if is(word, "ack") => {
                 acknowledge(context, options.get(2 * at..).unwrap_or_default());
                 return Ok(());
@@ -155,6 +154,12 @@ fn replconf(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     context.reply.ok();
     Ok(())
+}
+
+/// Whether a replica that says this version of itself is a Valkey 9 or newer: no other says any, but this server, which says 9 as well.
+fn is_valkey_9(version: &[u8]) -> bool {
+    let major = version.split(|byte| *byte == b'.').next().unwrap_or_default();
+    parse_integer(major).is_some_and(|major| major >= 9)
 }
 
 /// Takes `ACK offset`, perhaps with `FACK offset`, of a replica. There is no reply, also if the numbers are wrong.

@@ -266,7 +266,8 @@ impl EventLoop {
     /// Begins to send all data to a replica, as of now. `position`: that of the data in the stream, if there is one.
     fn begin_transfer(&mut self, data: &mut Data, (id, replica): (u64, &Replica), position: Option<StreamPosition>, now: u64) {
         let delay_us = u64::try_from(data.server.configuration.replication.key_delay).unwrap_or(0);
-        let contents = Contents { version: Version::Ten, selection: replica.selection, stream: position, delay_us, ..Contents::default() };
+        let version = if replica.is_valkey_9 { Version::Eighty } else { Version::Ten };
+        let contents = Contents { version, selection: replica.selection, stream: position, delay_us, ..Contents::default() };
         let mark = replica.finds_end.then(|| data.keyspace.new_stream_id());
         let image = data.keyspace.image().with_ended();
         match Transfer::start(image, contents, mark, self.stopper.waker()) {
