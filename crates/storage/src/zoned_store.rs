@@ -14,6 +14,7 @@ mod collect;
 mod entries;
 mod figures;
 mod file;
+mod flusher;
 mod format;
 mod journal;
 mod lives;

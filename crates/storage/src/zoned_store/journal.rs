@@ -14,6 +14,7 @@
 //! damage only if a later frame says that it was durable; otherwise it is taken for the end of the log and cut.
 
 use super::catalog::{Catalog, FACTS, ZONE_BYTES, size_of};
+use super::flusher::Flusher;
 use super::format::{HEAD, Kind, MetadataHead, VolumeId};
 use super::{corrupt, failed};
 use crate::store::{Result, StoreError};
@@ -122,6 +123,7 @@ pub(super) struct Journal {
     /// Bytes of the region in use.
     end: u64,
     durable: u64,
+    flusher: Arc<Flusher>,
     pub(super) figures: JournalFigures,
 }
 
@@ -342,6 +344,7 @@ impl Journal {
             sequence,
             end,
             durable: end,
+            flusher: Arc::default(),
             figures: JournalFigures::default(),
         };
         Ok(Found { volume: first.volume, catalog, journal, torn })
@@ -360,8 +363,8 @@ impl Journal {
                 return Err(StoreError::store("format", io::Error::new(io::ErrorKind::Unsupported, what)));
             }
         };
-        let (device, layout) = (Arc::clone(device), layout.clone());
-        Ok(Journal { device, layout, volume, region, generation: 0, sequence, end: 0, durable: 0, figures })
+        let (device, layout, flusher) = (Arc::clone(device), layout.clone(), Arc::default());
+        Ok(Journal { device, layout, volume, region, generation: 0, sequence, end: 0, durable: 0, flusher, figures })
     }
 
     /// Generation of a region's first frame; 0 if there is none.
@@ -370,6 +373,11 @@ impl Journal {
             Frame::Whole(head, _) => Ok(head.generation),
             _ => Ok(0),
         }
+    }
+
+    /// The flusher of the log, through which the volume must flush, too.
+    pub(super) fn flusher(&self) -> Arc<Flusher> {
+        Arc::clone(&self.flusher)
     }
 
     /// Sequence of the last frame.
@@ -450,11 +458,11 @@ impl Journal {
         drop(self.empty(self.layout.region(from).start + ended..self.layout.region(from).end));
         // Makes the resets durable before the snapshot is written: an old frame that reappeared behind a cut snapshot would pass for
         // damage.
-        self.device.flush().map_err(|e| failed("flush", e))?;
+        self.flusher.flush(&*self.device)?;
         let head = MetadataHead { region: to, generation: self.sequence + 1, durable: 0, ..self.head(Kind::Snapshot, snapshot)? };
         let frame = head.frame(0, snapshot, block);
         self.write(&span, 0, &frame)?;
-        self.device.flush().map_err(|e| failed("flush", e))?;
+        self.flusher.flush(&*self.device)?;
         (self.region, self.generation, self.sequence) = (to, head.generation, head.sequence);
         (self.end, self.durable) = (frame.len() as u64, frame.len() as u64);
         self.figures.snapshots += 1;
@@ -495,6 +503,6 @@ impl Journal {
         for zone in self.to_empty()? {
             self.empty(zone..zone + 1)?;
         }
-        self.device.flush().map_err(|e| failed("flush", e))
+        self.flusher.flush(&*self.device)
     }
 }

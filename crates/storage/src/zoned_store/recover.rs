@@ -182,7 +182,7 @@ fn format_as(device: &Arc<dyn ZonedDevice>, id: VolumeId, options: Options, layo
             catalog.wear([number]);
         }
     }
-    device.flush().map_err(|e| failed("flush", e))?;
+    journal.flusher().flush(&**device)?;
     journal.roll(&catalog.snapshot(device.geometry(), layout.zones))?;
     let state = State::new(catalog, slots(&**device, &layout)?);
     Ok(Arc::new(Volume::new(Arc::clone(device), id, layout, options, state, journal)?))

@@ -15,14 +15,15 @@
 //!   reset. A crash before that is fine because everything is still there.
 //! * The collector flushes its copies before the edit that points to them, and flushes that edit before the originals count as dead.
 
+use super::Options;
 use super::catalog::Catalog;
 use super::figures::Figures;
 use super::file::Content;
+use super::flusher::Flusher;
 use super::format::{About, Edit, FileLocation, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
 use super::slot::Slot;
-use super::{Options, failed};
 use crate::store::{FileId, Result, StoreError};
 use crate::zoned::ZonedDevice;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -168,52 +169,6 @@ impl State {
     }
 }
 
-/// Combines concurrent flushes of the drive into one.
-#[derive(Default)]
-struct Flusher {
-    turns: Mutex<Turns>,
-    ended: Condvar,
-}
-
-#[derive(Default)]
-struct Turns {
-    begun: u64,
-    done: u64,
-    running: bool,
-    failed: bool,
-}
-
-impl Flusher {
-    /// Waits for a flush that begins after this call. After a failed flush, all further calls fail.
-    fn flush(&self, device: &dyn ZonedDevice) -> Result<()> {
-        let mut turns = self.turns.lock();
-        let mine = turns.begun + 1;
-        loop {
-            if turns.failed {
-                return Err(StoreError::store("flush", io::Error::other("an earlier flush of the drive failed")));
-            }
-            if turns.done >= mine {
-                return Ok(());
-            }
-            if turns.running {
-                self.ended.wait(&mut turns);
-                continue;
-            }
-            turns.begun += 1;
-            turns.running = true;
-            let number = turns.begun;
-            drop(turns);
-            let outcome = device.flush();
-            turns = self.turns.lock();
-            turns.running = false;
-            turns.failed |= outcome.is_err();
-            turns.done = number;
-            self.ended.notify_all();
-            return outcome.map_err(|e| failed("flush", e));
-        }
-    }
-}
-
 pub(super) struct Volume {
     pub(super) device: Arc<dyn ZonedDevice>,
     pub(super) id: VolumeId,
@@ -228,7 +183,7 @@ pub(super) struct Volume {
     journal: Mutex<Journal>,
     /// Longest snapshot, bytes.
     pub(super) snapshot_limit: usize,
-    flusher: Flusher,
+    flusher: Arc<Flusher>,
     /// The write pointer of each zone.
     pub(super) heads: Vec<Mutex<u64>>,
     /// The reason why the volume takes no more changes: the metadata could not be written, or a flush failed.
@@ -248,7 +203,7 @@ impl Volume {
         state: State,
         journal: Journal,
     ) -> Result<Self> {
-        let snapshot_limit = journal.snapshot_limit()?;
+        let (snapshot_limit, flusher) = (journal.snapshot_limit()?, journal.flusher());
         let reserve = options.kept_reserve(state.space().zones);
         let options = Options { reserve, ..options };
         let heads = state.zones.iter().map(|slot| Mutex::new(slot.written)).collect();
@@ -267,7 +222,7 @@ impl Volume {
             work: Condvar::new(),
             journal: Mutex::new(journal),
             snapshot_limit,
-            flusher: Flusher::default(),
+            flusher,
             heads,
             dead: OnceLock::new(),
             kept: AtomicBool::new(false),
@@ -392,8 +347,9 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zoned::{Emulator, Geometry};
+    use crate::zoned::{Emulator, Geometry, ZoneErrorKind, ZoneFault};
     use crate::zoned_store::recover;
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
     /// A flush fails between a writer's check that the volume is alive and its wait for space: the writer must be woken.
@@ -414,5 +370,27 @@ mod tests {
             assert!(!waited.timed_out(), "nobody woke the writer");
             assert!(failing.join().unwrap().is_err());
         });
+    }
+
+    /// After a failed flush the drive may have dropped data, and the next flush of the drive reports success. Between the failure of the
+    /// log and [`Volume::outcome`], which ends the volume, nobody else may flush.
+    #[test]
+    fn a_failed_flush_of_the_log_fails_all_later_flushes() {
+        let geometry = Geometry { block: 512, zones: 24, zone_size: 64 << 10, max_open: None, max_active: None, conventional: 0 };
+        for nth in 0..2 {
+            let emulator = Arc::new(Emulator::memory(geometry.clone(), 64 << 10).unwrap());
+            let device: Arc<dyn ZonedDevice> = emulator.clone();
+            let volume = recover::format(&device, VolumeId([7; 16]), Options::default()).unwrap();
+            let flushes = AtomicUsize::new(0);
+            emulator.set_hook(Some(Arc::new(move |call| {
+                let fails = call.operation == "flush" && flushes.fetch_add(1, Ordering::Relaxed) == nth;
+                fails.then_some(ZoneFault::Refuse(ZoneErrorKind::Io))
+            })));
+            let snapshot = volume.state.lock().catalog.snapshot(&geometry, volume.layout.zones);
+            volume.journal.lock().roll(&snapshot).unwrap_err();
+            assert!(volume.check_alive("flush").is_ok());
+            volume.flush().unwrap_err();
+            assert!(volume.check_alive("flush").is_err());
+        }
     }
 }
