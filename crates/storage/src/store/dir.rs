@@ -73,6 +73,9 @@ pub struct DirStore {
     /// The path through which files are reached. It goes by the open handle, so that changes of mounts do not change which files are read
     /// and written.
     held: PathBuf,
+    /// A sync of the names has failed. Locked during each sync: the kernel reports a failure once and may drop the names, so no other sync
+    /// may return before the failure is noted.
+    has_failed: Mutex<bool>,
     /// The file system overwrites blocks in place, so that logs can be mapped.
     keeps_space: bool,
     /// Open direct writers. They hold back an unaligned tail, which `open` makes them write.
@@ -97,7 +100,8 @@ impl DirStore {
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
         let held = Some(sys::path_of(&handle)).filter(|held| held.exists()).unwrap_or_else(|| path.to_owned());
         let keeps_space = sys::keeps_space(&handle);
-        Ok(DirStore { path: path.to_owned(), handle, held, keeps_space, direct: Mutex::new(HashMap::new()), lifetimes: Mutex::new(None) })
+        let (path, has_failed, direct, lifetimes) = (path.to_owned(), Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(DirStore { path, handle, held, has_failed, keeps_space, direct, lifetimes })
     }
 
     /// Whether the kernel accepts write-life hints; `None`: no hint was passed on yet.
@@ -218,7 +222,10 @@ impl Store for DirStore {
     }
 
     fn sync_names(&self) -> Result<()> {
-        self.handle.sync_all().map_err(|e| StoreError::store("sync names", e))
+        let mut has_failed = self.has_failed.lock();
+        let synced = if *has_failed { Err(io::Error::other("an earlier sync of the names failed")) } else { self.handle.sync_all() };
+        *has_failed = synced.is_err();
+        synced.map_err(|e| StoreError::store("sync names", e))
     }
 
     fn free_bytes(&self) -> Result<Option<u64>> {
@@ -330,6 +337,20 @@ impl ReadAt for DirectReader {
 mod tests {
     use super::*;
     use crate::store::Lifetime;
+
+    /// The kernel reports a failed sync once; the next one would succeed although names may be lost.
+    #[test]
+    fn no_sync_of_names_succeeds_after_a_failed_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = DirStore::open(directory.path(), false).unwrap();
+        store.sync_names().unwrap();
+        // A file of procfs cannot be synced.
+        let handle = std::mem::replace(&mut store.handle, File::open("/proc/self/status").unwrap());
+        store.sync_names().unwrap_err();
+        store.handle = handle;
+        store.sync_names().unwrap_err();
+        DirStore::open(directory.path(), false).unwrap().sync_names().unwrap();
+    }
 
     /// On the file system that is there: what the kernel says of a file afterwards is what it was told, or it took none and lost none.
     #[test]
