@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 
 /// Creates a table file.
 pub type Create<'a> = dyn Fn(FileId, &Hint) -> Result<Box<dyn Appender>> + Sync + 'a;
@@ -342,6 +343,23 @@ struct Job<'a> {
     failed: AtomicBool,
 }
 
+/// Results of `work(0)` to `work(count - 1)`: the first runs on this thread, the others on threads of their own. Runs a part on this thread
+/// after the first one if no thread can be started for it.
+fn in_parallel<T: Send>(count: usize, builder: impl Fn() -> Builder, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..count).map(|i| builder().spawn_scoped(scope, move || work(i))).collect();
+        let mut results = vec![work(0)];
+        for (i, other) in (1..).zip(others) {
+            results.push(match other {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => work(i),
+            });
+        }
+        results
+    })
+}
+
 /// Result of one key range; `None`: the job was stopped.
 type Piece = Result<Option<(Counts, Routed<TableInfo>)>>;
 
@@ -354,13 +372,7 @@ impl Job<'_> {
         if !self.context.threads || cuts.len() >= self.context.max_subcompactions.max(1) {
             return (0..=cuts.len()).map(piece).collect();
         }
-        let piece = &piece;
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..=cuts.len()).map(|i| scope.spawn(move || piece(i))).collect();
-            let mut pieces = vec![piece(0)];
-            pieces.extend(others.into_iter().map(|piece| piece.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
-            pieces
-        })
+        in_parallel(cuts.len() + 1, || Builder::new().name("sinterdb-piece".into()), piece)
     }
 
     /// Merges the key range `[from, to)`.

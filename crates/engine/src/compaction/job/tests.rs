@@ -312,3 +312,14 @@ fn a_cancelled_job_names_its_files() {
     let outcome = world.with(&[1000], 1, |context| run(&plan(&runs, true, 16 << 10), context)).unwrap();
     assert!(matches!(outcome, Outcome::Cancelled(files) if files.is_empty()));
 }
+
+/// A thread that cannot be started, here for its stack larger than any address space, costs parallelism and nothing else.
+#[test]
+fn parts_without_a_thread_run_on_the_callers() {
+    for stack in [256 << 10, 1 << 60] {
+        let caller = std::thread::current().id();
+        let results = in_parallel(4, || Builder::new().stack_size(stack), |i| (i, std::thread::current().id() == caller));
+        let expected = [0, 1, 2, 3].map(|i| (i, i == 0 || stack == 1 << 60));
+        assert_eq!(results, expected);
+    }
+}
