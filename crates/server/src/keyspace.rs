@@ -124,6 +124,8 @@ const ELEMENTS: &str = "elements";
 /// Names of two settings: one has the [`Counters`] without their bytes, the other one these bytes, which change more often.
 const COUNTERS: &[u8] = b"counters";
 const BYTES: &[u8] = b"bytes";
+/// Advice once all 2^48 ids are used up. One million new collections or long strings per second last for nine years.
+const NO_IDS: &str = "export the keys and import them into an empty directory";
 /// Number of ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
 /// Number of elements that are read at once where elements are changed meanwhile.
@@ -691,12 +693,17 @@ impl Keyspace {
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
-    fn new_id(&mut self) -> u64 {
-        self.last_id = (self.last_id + 1).min(self.ids.end - 1);
-        if self.last_id > self.counters.ids {
-            self.counters.ids = (self.last_id + IDS_AT_ONCE).min(self.ids.end - 1);
+    /// An id that no value had before. [`Error::NoIds`] if none is left: two values with the same id would share their elements.
+    fn new_id(&mut self) -> Result<u64> {
+        let id = self.last_id + 1;
+        if !self.ids.contains(&id) {
+            return Err(Error::NoIds(if self.has_successor { "wait for the end of the import or synchronisation" } else { NO_IDS }));
         }
-        self.last_id
+        self.last_id = id;
+        if id > self.counters.ids {
+            self.counters.ids = (id + IDS_AT_ONCE).min(self.ids.end - 1);
+        }
+        Ok(id)
     }
 
     /// The next elements within bounds, copied, so that they can be changed.

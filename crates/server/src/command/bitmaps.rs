@@ -243,7 +243,7 @@ fn combine_in_steps(context: &mut Context, keys: &[&[u8]], operation: Option<Ope
         let length = context.keyspace.string_length(db, key)?.unwrap_or(0);
         sources.push(context.keyspace.part_reader(0, length)?);
     }
-    let to = context.keyspace.begin_upload();
+    let to = context.keyspace.begin_upload()?;
     let watched: Vec<(usize, &[u8])> = keys.iter().map(|key| (db, *key)).collect();
     Err(context.begin(Task::Combine { sources, operation, to }, &watched))
 }

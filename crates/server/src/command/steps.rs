@@ -206,8 +206,10 @@ impl Context<'_> {
     /// Like [`Context::join`], with a checksum that continues the one of preceding bytes.
     pub(super) fn join_behind(&mut self, crc: u64, mut sources: Vec<StringReader>, keys: &[(usize, &[u8])]) -> Failure {
         sources.retain(|source| source.left() > 0);
-        let to = self.keyspace.begin_upload();
-        self.begin(Task::Join { sources, to, crc }, keys)
+        match self.keyspace.begin_upload() {
+            Ok(to) => self.begin(Task::Join { sources, to, crc }, keys),
+            Err(error) => error.into(),
+        }
     }
 
     /// Length and checksum of the string made for the request; `None`: there is none, or its sources have changed since.

@@ -153,7 +153,7 @@ fn create(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if context.keyspace.group(&head, name)?.is_some() {
         return Err(Failure::fixed("BUSYGROUP Consumer Group name already exists"));
     }
-    context.keyspace.create_group(&head, name, last, options.read);
+    context.keyspace.create_group(&head, name, last, options.read)?;
     // A new stream has already been noted as made.
     if existed {
         context.keyspace.note(context.session.db, key, Change::Changed);

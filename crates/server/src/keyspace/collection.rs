@@ -206,7 +206,7 @@ impl Keyspace {
     pub fn edit<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind) -> Result<Edit<'k>> {
         let old = self.find_kind(db, key, kind)?;
         let head = match &old {
-            None => self.begin(kind),
+            None => self.begin(kind)?,
             Some(head) if head.form == Form::Plain && kind != Kind::Stream => self.convert(head)?,
             Some(head) => self.found(head),
         };
@@ -214,11 +214,11 @@ impl Keyspace {
     }
 
     /// A collection without elements.
-    pub(super) fn begin(&mut self, kind: Kind) -> Collection {
-        match kind {
-            Kind::Stream => Collection { head: Head::collection(kind, self.new_id()), inline: None },
+    pub(super) fn begin(&mut self, kind: Kind) -> Result<Collection> {
+        Ok(match kind {
+            Kind::Stream => Collection { head: Head::collection(kind, self.new_id()?), inline: None },
             kind => Collection::empty(kind),
-        }
+        })
     }
 
     /// Converts a collection of an older format to an inline one, in its present order, if it is small enough.
@@ -285,8 +285,11 @@ impl Keyspace {
 
     /// Turns the elements of an inline collection into engine keys.
     fn spread(&mut self, edit: &mut Edit) -> Result<()> {
+        if edit.head.inline.is_none() {
+            return Ok(());
+        }
+        let (id, deadline, kind, fields) = (self.new_id()?, edit.head.deadline, edit.head.kind, edit.head.fields);
         let Some(inline) = edit.head.inline.take() else { return Ok(()) };
-        let (id, deadline, kind, fields) = (self.new_id(), edit.head.deadline, edit.head.kind, edit.head.fields);
         edit.head.head = Head { form: Form::Elements, deadline, fields, ..Head::collection(kind, id) };
         let mut elements = inline.elements();
         while let Some(element) = elements.next()? {

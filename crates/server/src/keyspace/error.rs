@@ -27,6 +27,9 @@ pub enum Error {
     /// A part of a long value was written in a batch that failed.
     #[error("MISCONF Nothing was written: an earlier part of the value could not be written")]
     Lost,
+    /// A collection or a long string needs an id, and none is left; what to do.
+    #[error("ERR all ids of collections and long strings are used up: {0}")]
+    NoIds(&'static str),
     /// The engine failed.
     #[error("ERR {0}")]
     Engine(#[from] sinterdb::Error),

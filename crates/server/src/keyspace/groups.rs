@@ -286,7 +286,7 @@ impl Keyspace {
         if self.group(head, name)?.is_some() {
             return Ok(None);
         }
-        let group = Group { place: (head.id, self.new_id()), last, read, pending: 0, consumers: 0 };
+        let group = Group { place: (head.id, self.new_id()?), last, read, pending: 0, consumers: 0 };
         Ok(Some(NewGroup { name: name.to_vec(), group, consumer: None, unowned: 0 }))
     }
 
@@ -304,7 +304,7 @@ impl Keyspace {
         if self.consumer_number(&new.group, name)?.is_some() {
             return Ok(false);
         }
-        let number = self.put_consumer_name(&new.group, name);
+        let number = self.put_consumer_name(&new.group, name)?;
         new.consumer = Some((number, Consumer { name: name.to_vec(), seen, pending: 0 }));
         new.group.consumers += 1;
         Ok(true)
@@ -339,21 +339,22 @@ impl Keyspace {
     }
 
     /// Assigns a number to a new consumer.
-    fn put_consumer_name(&mut self, group: &Group, name: &[u8]) -> u64 {
-        let number = self.new_id();
+    fn put_consumer_name(&mut self, group: &Group, name: &[u8]) -> Result<u64> {
+        let number = self.new_id()?;
         let mut value = Vec::with_capacity(7);
         put_varint(&mut value, number);
         self.turn.put(FamilyKind::Elements, layout::consumer_name_key(group.place, name), value);
-        number
+        Ok(number)
     }
 }
 
 /// Changing groups.
 impl Keyspace {
     /// Makes a group; the caller has seen that there is none of this name.
-    pub fn create_group(&mut self, head: &Head, name: &[u8], last: EntryId, read: Option<u64>) {
-        let group = Group { place: (head.id, self.new_id()), last, read, pending: 0, consumers: 0 };
+    pub fn create_group(&mut self, head: &Head, name: &[u8], last: EntryId, read: Option<u64>) -> Result<()> {
+        let group = Group { place: (head.id, self.new_id()?), last, read, pending: 0, consumers: 0 };
         self.turn.put(FamilyKind::Elements, layout::group_key(head.id, name), group.encode());
+        Ok(())
     }
 
     /// Removes a group and everything that belongs to it. Counts as a change of the key: clients that wait for the group's entries must
@@ -402,29 +403,29 @@ impl Keyspace {
         Ok(edit.consumers.entry(number).or_insert(consumer))
     }
 
-    fn add_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> u64 {
-        let number = self.put_consumer_name(&edit.group, name);
+    fn add_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> Result<u64> {
+        let number = self.put_consumer_name(&edit.group, name)?;
         self.note(edit.of.0, edit.of.1, Change::ConsumerMade);
         if self.is_traced() {
             edit.made.push(name.to_vec());
         }
         edit.consumers.insert(number, Consumer { name: name.to_vec(), seen: self.now, pending: 0 });
         edit.group.consumers += 1;
-        number
+        Ok(number)
     }
 
     /// Makes a consumer; false: there is one of this name.
     pub fn create_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> Result<bool> {
         let is_new = self.consumer_number(&edit.group, name)?.is_none();
         if is_new {
-            self.add_consumer(edit, name);
+            self.add_consumer(edit, name)?;
         }
         Ok(is_new)
     }
 
     /// The number of a consumer that asks for something, creating it if there is none.
     pub fn see_consumer(&mut self, edit: &mut GroupEdit, name: &[u8]) -> Result<u64> {
-        let Some(number) = self.consumer_number(&edit.group, name)? else { return Ok(self.add_consumer(edit, name)) };
+        let Some(number) = self.consumer_number(&edit.group, name)? else { return self.add_consumer(edit, name) };
         self.change(edit, number)?.seen = self.now;
         Ok(number)
     }

@@ -65,7 +65,7 @@ impl Keyspace {
     /// Begins a new collection, which replaces the value of the key when the edit is finished.
     pub fn replace<'k>(&mut self, db: usize, key: &'k [u8], kind: Kind, deadline: Option<u64>) -> Result<Edit<'k>> {
         let old = self.find(db, key)?;
-        let mut head = self.begin(kind);
+        let mut head = self.begin(kind)?;
         head.deadline = deadline;
         Ok(Edit { db, key, old, head })
     }

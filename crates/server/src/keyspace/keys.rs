@@ -212,7 +212,7 @@ impl Keyspace {
         let old = self.find(to.0, to.1)?;
         let mut copy = head;
         if head.id != 0 {
-            copy.id = self.new_id();
+            copy.id = self.new_id()?;
             self.copy_elements(head.id, copy.id)?;
         }
         self.write(to.0, to.1, old.as_ref(), &copy, &string);

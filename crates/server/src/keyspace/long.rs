@@ -129,11 +129,14 @@ impl StringReader {
 
 impl Keyspace {
     /// Begins to write a string that no key holds yet.
-    pub fn begin_upload(&mut self) -> Upload {
-        let id = self.new_id();
+    ///
+    /// # Errors
+    /// [`Error::NoIds`].
+    pub fn begin_upload(&mut self) -> Result<Upload> {
+        let id = self.new_id()?;
         self.uploads.insert(id);
         self.cleaner.begin_upload(id);
-        Upload { id, pieces: 0, rest: Vec::new(), losses: self.losses }
+        Ok(Upload { id, pieces: 0, rest: Vec::new(), losses: self.losses })
     }
 
     /// Writes the next bytes of a string.
@@ -225,7 +228,7 @@ impl Keyspace {
     /// Sets a string that is long enough to lie in pieces.
     pub(super) fn set_long(&mut self, db: usize, key: &[u8], value: &[u8], deadline: Option<u64>) -> Result<()> {
         layout::check_key(key)?;
-        let mut upload = self.begin_upload();
+        let mut upload = self.begin_upload()?;
         self.upload(&mut upload, value);
         self.set_uploaded(db, key, &upload, deadline).inspect_err(|_| self.drop_upload(&upload))
     }

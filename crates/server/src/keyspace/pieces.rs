@@ -348,7 +348,7 @@ impl Keyspace {
                 self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
             }
             Form::Pieces(pieces) => {
-                let id = if id == 0 { self.new_id() } else { id };
+                let id = if id == 0 { self.new_id()? } else { id };
                 self.put_pieces(id, &pieces, old.is_some_and(|old| old.is_in_pieces()));
                 let new = Head { id, count: length, size: Some(length), ..old.unwrap_or(Head::string(None)) };
                 if old == Some(new) {

@@ -12,7 +12,7 @@ use super::due::Due;
 use super::error::{Error, Result};
 use super::eviction::Hand;
 use super::layout::{self, DatabaseBytes, FamilyKind, Ids};
-use super::{Counters, Keyspace, StreamPosition};
+use super::{Counters, Keyspace, NO_IDS, StreamPosition};
 use sinter_storage::store::Store;
 use sinterdb::internal::coding::Decoder;
 use sinterdb::settings::Settings;
@@ -74,7 +74,7 @@ impl Keyspace {
         self.remove_rest()?;
         let first = self.counters.ids.saturating_add(IDS_MEANWHILE);
         if first > layout::ID_MAX {
-            return Err(Error::Damaged("no ids are left for the collections of an import"));
+            return Err(Error::NoIds(NO_IDS));
         }
         self.commit(&WriteOptions::default())?;
         let random = self.random();

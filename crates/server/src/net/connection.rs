@@ -388,9 +388,12 @@ impl Connection {
         {
             let mut before: [&[u8]; VALUE_MOST] = [&[]; VALUE_MOST];
             before.iter_mut().zip(self.parser.arguments(waiting)).for_each(|(slot, argument)| *slot = argument);
-            if before.get(..number).is_some_and(|before| self.session.takes_value(server, before, length)) {
+            // If no id is left, the whole request is read, and the command replies with the error.
+            if before.get(..number).is_some_and(|before| self.session.takes_value(server, before, length))
+                && let Ok(upload) = keyspace.begin_upload()
+            {
                 self.parser.divert();
-                self.upload = Some(keyspace.begin_upload());
+                self.upload = Some(upload);
             }
         }
         let Some(upload) = &mut self.upload else { return false };

@@ -33,7 +33,7 @@ fn stream() -> Vec<u8> {
     keyspace.remove_entries(&mut edit, &[EntryId::new(3, 1)]).unwrap();
     keyspace.finish(&edit);
     for name in [&b"one"[..], b"two"] {
-        keyspace.create_group(&edit.head, name, EntryId::new(9, 1), None);
+        keyspace.create_group(&edit.head, name, EntryId::new(9, 1), None).unwrap();
         let mut group = keyspace.edit_group(KEY, &edit.head, name).unwrap().unwrap();
         for (n, consumer) in [&b"a"[..], b"b", b"a"].into_iter().enumerate() {
             let number = keyspace.see_consumer(&mut group, consumer).unwrap();

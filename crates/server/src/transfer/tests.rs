@@ -292,7 +292,7 @@ fn fill_stream(keyspace: &mut Keyspace, long: &str) {
     }
     keyspace.finish(&edit);
     for name in [&b"one"[..], b"two"] {
-        keyspace.create_group(&edit.head, name, EntryId::new(5, 34_000), Some(34_001));
+        keyspace.create_group(&edit.head, name, EntryId::new(5, 34_000), Some(34_001)).unwrap();
         let mut group = keyspace.edit_group((7, b"stream"), &edit.head, name).unwrap().unwrap();
         let consumers = [&b"alice"[..], b"bob"].map(|name| keyspace.see_consumer(&mut group, name).unwrap());
         for n in 0..60_000 {

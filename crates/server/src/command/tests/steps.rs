@@ -37,7 +37,7 @@ impl Peer {
     fn ask(&mut self, talk: &mut Talk, words: &[&[u8]], value: Option<usize>) {
         let mut words = words.to_vec();
         if let Some(value) = value {
-            let mut upload = talk.keyspace.begin_upload();
+            let mut upload = talk.keyspace.begin_upload().unwrap();
             for part in words[value].chunks(300_001) {
                 talk.keyspace.upload(&mut upload, part);
                 Self::commit(talk);

@@ -44,7 +44,7 @@ fn an_upload_is_seen_when_it_gets_a_key() {
     for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3000, 20_000] {
         let new = value(length, length as u64);
         keyspace.set_string(0, b"k", b"old", None).unwrap();
-        let mut coming = keyspace.begin_upload();
+        let mut coming = keyspace.begin_upload().unwrap();
         upload(&mut keyspace, &mut coming, &new, &mut random);
         // A filter that knows of no upload would take these pieces for those of a string that is gone.
         compact(&keyspace);
@@ -65,7 +65,7 @@ fn an_upload_is_seen_when_it_gets_a_key() {
 #[test]
 fn an_upload_that_is_not_wanted_leaves_nothing() {
     let (mut keyspace, mut random) = (fresh(), Random(2));
-    let mut coming = keyspace.begin_upload();
+    let mut coming = keyspace.begin_upload().unwrap();
     upload(&mut keyspace, &mut coming, &value(5000, 1), &mut random);
     compact(&keyspace);
     assert!(stored(&keyspace, FamilyKind::Elements) > 250);
@@ -87,12 +87,12 @@ fn a_crash_leaves_the_old_value_or_the_new_one() {
         let (store, mut random) = (Arc::new(MemoryStore::new()), Random(moment));
         let mut keyspace = open(&store, 1);
         keyspace.set_string(0, b"k", b"older", None).unwrap();
-        let mut first = keyspace.begin_upload();
+        let mut first = keyspace.begin_upload().unwrap();
         keyspace.upload(&mut first, &old);
         keyspace.set_uploaded(0, b"k", &first, None).unwrap();
         commit(&mut keyspace);
         keyspace.syncer().sync().unwrap();
-        let mut coming = keyspace.begin_upload();
+        let mut coming = keyspace.begin_upload().unwrap();
         let parts = new.chunks(new.len() / 20);
         for part in parts.take(moment as usize) {
             keyspace.upload(&mut coming, part);
@@ -125,7 +125,7 @@ fn a_crash_leaves_the_old_value_or_the_new_one() {
 fn removing_everything_spares_what_is_coming_in() {
     let (mut keyspace, mut random) = (fresh(), Random(3));
     let new = value(3000, 5);
-    let (mut a, mut b) = (keyspace.begin_upload(), keyspace.begin_upload());
+    let (mut a, mut b) = (keyspace.begin_upload().unwrap(), keyspace.begin_upload().unwrap());
     keyspace.set_string(0, b"other", &value(LONG, 6), None).unwrap();
     upload(&mut keyspace, &mut a, &new[..1500], &mut random);
     keyspace.upload(&mut b, &new[..1000]);
@@ -151,7 +151,7 @@ fn a_value_that_lost_a_part_is_refused() {
     let mut keyspace = fresh();
     keyspace.set_string(0, b"k", b"old", None).unwrap();
     commit(&mut keyspace);
-    let mut coming = keyspace.begin_upload();
+    let mut coming = keyspace.begin_upload().unwrap();
     keyspace.upload(&mut coming, &value(1000, 7));
     keyspace.discard();
     keyspace.upload(&mut coming, &value(1000, 8));
@@ -201,7 +201,7 @@ fn a_reader_sees_one_moment() {
 #[test]
 fn a_value_that_is_read_once_leaves_the_cache_to_others() {
     let mut keyspace = fresh();
-    let mut coming = keyspace.begin_upload();
+    let mut coming = keyspace.begin_upload().unwrap();
     let bytes = value(100_000, 7);
     keyspace.upload(&mut coming, &bytes);
     commit(&mut keyspace);
@@ -220,7 +220,7 @@ fn tables_of_a_huge_string_go_with_it() {
         let mut keyspace = fresh();
         let (bytes, other) = (value(HUGE as usize, 8), value(HUGE as usize - 1, 9));
         for (key, bytes) in [(b"a", &other), (b"k", &bytes), (b"z", &other)] {
-            let mut coming = keyspace.begin_upload();
+            let mut coming = keyspace.begin_upload().unwrap();
             keyspace.upload(&mut coming, bytes);
             keyspace.set_uploaded(0, key, &coming, None).unwrap();
             commit(&mut keyspace);
@@ -280,7 +280,7 @@ fn tables_that_huge_strings_share_go_with_the_last_of_them() {
     let mut keyspace = fresh();
     let bytes = value(HUGE as usize, 8);
     for key in 0..6u8 {
-        let mut coming = keyspace.begin_upload();
+        let mut coming = keyspace.begin_upload().unwrap();
         keyspace.upload(&mut coming, &bytes);
         keyspace.set_uploaded(0, &[key], &coming, None).unwrap();
     }

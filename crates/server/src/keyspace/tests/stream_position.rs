@@ -1,7 +1,8 @@
 //! The replication stream in the keyspace: offset and data agree, and stored bytes have no hole, whatever ends the process.
 
-use super::{commit, get};
+use super::{commit, few, get, stored};
 use crate::keyspace::backlog::BACKLOG;
+use crate::keyspace::layout::{FamilyKind, ID_MAX};
 use crate::keyspace::{Error, Keyspace, Kind, StreamId, StreamPosition};
 use crate::testing::{Random, fresh, open, small_settings};
 use parking_lot::Mutex;
@@ -436,7 +437,7 @@ fn a_copy_without_ids_costs_none() {
         let mut next = keyspace.begin_copy().unwrap();
         firsts.push(next.ids.start);
         if uses_ids {
-            next.new_id();
+            next.new_id().unwrap();
         }
         next.set_string(0, b"k", b"1", None).unwrap();
         commit(&mut next);
@@ -444,6 +445,39 @@ fn a_copy_without_ids_costs_none() {
         assert_eq!(keyspace.counters.ids > before, firsts.len() > 2);
     }
     assert!(firsts[0] == firsts[1] && firsts[1] == firsts[2] && firsts[2] < firsts[3], "{firsts:?}");
+}
+
+/// Two values never share an id, and so their elements: once all ids are used up, new values that need one are refused. While a copy is
+/// filled, the keyspace has the ids below those of the copy; afterwards it has all again.
+#[test]
+fn values_that_find_no_id_are_refused() {
+    fn add(keyspace: &mut Keyspace, key: &[u8]) -> Result<bool, Error> {
+        let mut edit = keyspace.edit(0, key, Kind::Set)?;
+        let added = keyspace.add_member(&mut edit, key)?;
+        keyspace.finish(&edit);
+        Ok(added)
+    }
+    fn refuses(keyspace: &mut Keyspace, advice: &str) {
+        let before = (keyspace.size(0), stored(keyspace, FamilyKind::Elements));
+        let why = add(keyspace, b"new").unwrap_err().to_string();
+        assert!(why.starts_with("ERR all ids") && why.contains(advice), "{why}");
+        assert!(matches!(keyspace.copy((0, b"first"), (0, b"new")), Err(Error::NoIds(_))));
+        assert!(matches!(keyspace.edit(0, b"new", Kind::Stream), Err(Error::NoIds(_))));
+        assert!(matches!(keyspace.begin_upload(), Err(Error::NoIds(_))));
+        assert_eq!((keyspace.size(0), stored(keyspace, FamilyKind::Elements)), before);
+    }
+    let mut keyspace = fresh();
+    keyspace.set_thresholds(few(0));
+    let next = keyspace.begin_copy().unwrap();
+    keyspace.last_id = keyspace.ids.end - 2;
+    assert!(add(&mut keyspace, b"first").unwrap());
+    refuses(&mut keyspace, "wait for the end");
+    keyspace.abandon_successor(next).unwrap();
+    assert!(add(&mut keyspace, b"second").unwrap());
+    keyspace.last_id = ID_MAX - 1;
+    assert!(add(&mut keyspace, b"third").unwrap());
+    refuses(&mut keyspace, "export the keys");
+    assert!(matches!(keyspace.begin_copy(), Err(Error::NoIds(_))));
 }
 
 /// An import says nothing of a stream, so the keyspace takes part in none afterwards: replicas must not go on from an old offset.

@@ -77,7 +77,7 @@ fn change_group(keyspace: &mut Keyspace, head: &Head, model: &mut Model, random:
         assert!(!model.groups.contains_key(&name));
         if random.below(3) == 0 {
             let last = some_id(random);
-            keyspace.create_group(head, &name, last, None);
+            keyspace.create_group(head, &name, last, None).unwrap();
             model.groups.insert(name, ModelGroup { last, ..ModelGroup::default() });
         }
         return;
@@ -298,7 +298,7 @@ fn a_large_group_goes_as_a_range() {
     let edit = keyspace.edit(0, KEY, Kind::Stream).unwrap();
     keyspace.finish(&edit);
     for name in [&b"goes"[..], b"stays"] {
-        keyspace.create_group(&edit.head, name, EntryId::MIN, Some(3));
+        keyspace.create_group(&edit.head, name, EntryId::MIN, Some(3)).unwrap();
         let mut group = keyspace.edit_group((0, KEY), &edit.head, name).unwrap().unwrap();
         let consumer = keyspace.see_consumer(&mut group, b"me").unwrap();
         for n in 0..2000 {
@@ -325,7 +325,7 @@ fn copies_have_groups_of_their_own() {
     let mut edit = keyspace.edit(0, KEY, Kind::Stream).unwrap();
     keyspace.append(&mut edit, EntryId::new(1, 1), encode_fields(&[b"f", b"v"]));
     keyspace.finish(&edit);
-    keyspace.create_group(&edit.head, b"g", EntryId::MIN, None);
+    keyspace.create_group(&edit.head, b"g", EntryId::MIN, None).unwrap();
     let mut group = keyspace.edit_group((0, KEY), &edit.head, b"g").unwrap().unwrap();
     let consumer = keyspace.see_consumer(&mut group, b"me").unwrap();
     let pending = Pending { consumer, delivered: 5, deliveries: 6 };
