@@ -56,10 +56,12 @@ impl Server {
     }
 
     /// Treatment of keys whose deadline has passed, by a command. A replica removes none by itself, except for the writes of its own
-    /// clients; to the primary's commands they exist. While writes are paused, nobody removes any.
+    /// clients; to the primary's commands they exist. While writes are paused, only a write that runs nevertheless removes any, behind
+    /// `FAILOVER` in a transaction for example: replicas, to which such keys exist, must remove the key before they repeat the write.
     pub(super) fn passed(&self, session: &Session, unit: &Unit, now: u64) -> Passed {
         if !self.is_replica() {
-            return if self.pause.is_over(now) { Passed::Removed } else { Passed::Hidden };
+            let removes = unit.flags & WRITE != 0 || self.pause.is_over(now);
+            return if removes { Passed::Removed } else { Passed::Hidden };
         }
         match () {
             () if session.is_primary => Passed::Kept,

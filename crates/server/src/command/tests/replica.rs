@@ -245,6 +245,29 @@ fn a_handover_holds_writes_until_it_ends() {
     assert_eq!(waits(&talk), (false, false));
 }
 
+/// Writes of the transaction that begins a handover, or a pause, remove keys that have ended, here and on replicas; reads remove none.
+#[test]
+fn writes_behind_a_handover_remove_what_has_ended() {
+    for line in ["FAILOVER", "CLIENT PAUSE 5000 WRITE"] {
+        let mut talk = Talk::new();
+        let (mut client, mut other) = (talk.client(1), talk.client(2));
+        talk.server.feed.set_source(Source::Effects, &mut talk.keyspace);
+        talk.say(&mut other, "PSYNC ? -1");
+        let now = talk.keyspace.now();
+        for key in ["a", "b"] {
+            talk.say(&mut client, &format!("SET {key} 5 PXAT {}", now + 10));
+        }
+        talk.keyspace.set_now(now + 20);
+        for line in ["MULTI", line, "GET b", "INCR a"] {
+            talk.say(&mut client, line);
+        }
+        assert_eq!(talk.say(&mut client, "EXEC"), "*3|+OK|$-1|:1|", "{line}");
+        assert_eq!(talk.say(&mut client, "DBSIZE"), ":2|", "{line}");
+        let stream = String::from_utf8(talk.server.feed.stream_bytes().to_vec()).unwrap().replace("\r\n", "|");
+        assert!(stream.ends_with("*2|$3|DEL|$1|a|*2|$4|INCR|$1|a|*1|$4|EXEC|"), "{line}: {stream}");
+    }
+}
+
 /// A replica that has not said its port, or a wrong one, is not the target that an impossible port names.
 #[test]
 fn a_handover_names_a_port() {
