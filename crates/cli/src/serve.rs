@@ -225,8 +225,10 @@ impl PidFile {
 
     /// Writes the file, if one is configured. If that fails, the server serves without it, like Redis.
     fn write(path: &str, log: &Log) -> Option<PidFile> {
+        if path.is_empty() {
+            return None;
+        }
         match std::fs::write(path, PidFile::text()) {
-            _ if path.is_empty() => None,
             Ok(()) => Some(PidFile(path.into())),
             Err(error) => {
                 let values: [(&str, &dyn Display); 2] = [("pidfile", &path), ("error", &error)];

@@ -232,8 +232,7 @@ fn load(lua: Stack) -> c_int {
     lua.function_argument(1);
     let name = if matches!(lua.kind(2), Kind::None | Kind::Nil) { &b"=(load)"[..] } else { lua.bytes_argument(2) };
     lua.set_top(2);
-    // The pieces are joined in the buffer for text, whose length counts against Lua's memory bound. Slot 3 stays empty.
-    lua.push_bytes(b"");
+    // The pieces are joined in the buffer for text, whose length counts against Lua's memory bound.
     let start = lua.state().text.get().len();
     let mut length = start;
     loop {
