@@ -139,11 +139,20 @@ fn execute(runner: &Runner, spec: &RunSpec, stop: &AtomicBool, watch: &mut dyn F
     };
     let ended = thread::scope(|scope| {
         let (send, lines) = channel();
-        scope.spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        let printed = scope.spawn(move || {
+        let tell = move || BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| send.send(line));
+        let print = move || {
             let mut text = Vec::new();
             stdout.read_to_end(&mut text).map(|_| text)
-        });
+        };
+        let started = thread::Builder::new().spawn_scoped(scope, tell);
+        let printed = match started.and_then(|_| thread::Builder::new().spawn_scoped(scope, print)) {
+            Ok(printed) => printed,
+            // Without its readers the runner would wait for ever.
+            Err(error) => {
+                let ended = child.kill().and_then(|()| child.wait());
+                return (ended.and(Err(error)), String::new(), Ok(Ok(Vec::new())));
+            }
+        };
         // A runner that does not read its spec reports the reason itself.
         let _ = serde_json::to_vec(spec).map(|text| stdin.write_all(&text));
         drop(stdin);
