@@ -327,7 +327,7 @@ impl Connection {
                     }
                 }
                 Ok(None) => break,
-                Ok(Some(_)) if self.session.is_primary && self.is_inline() => self.give_up_primary(None, server),
+                Ok(Some(_)) if self.session.is_primary && self.is_inline() => self.give_up_primary(None, keyspace, server),
                 Ok(Some(_)) if self.has_to_wait(keyspace, server) => {
                     self.is_postponed = true;
                     self.has_waiting = true;
@@ -354,7 +354,7 @@ impl Connection {
                     }
                     self.has_waiting = false;
                 }
-                Err(error) if self.session.is_primary => self.give_up_primary(error.message(), server),
+                Err(error) if self.session.is_primary => self.give_up_primary(error.message(), keyspace, server),
                 Err(error) => self.end_for(error.message()),
             }
         }

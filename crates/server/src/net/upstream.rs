@@ -58,6 +58,7 @@ impl EventLoop {
         self.hand_over(data, now);
         if std::mem::take(&mut data.server.upstream.is_changed) {
             self.drop_link(data);
+            data.server.upstream.forget_nonsense();
             if data.server.is_replica() {
                 let server = &mut *data.server;
                 server.replication.follow(data.keyspace, &mut server.feed);
@@ -258,6 +259,7 @@ impl EventLoop {
             return false;
         }
         let server = &mut *data.server;
+        server.upstream.forget_nonsense();
         server.feed.begin_epoch();
         server.replication.follow(data.keyspace, &mut server.feed);
         server.append.begin_anew();
@@ -406,7 +408,7 @@ fn plan(server: &Server, keyspace: &Keyspace, primary: Address, promotes: bool) 
         announced: (port, following.announced_address.clone()),
         patience: Duration::from_secs(configuration.replication.timeout_seconds),
         tls: following.is_encrypted.then(|| configuration.tls.clone()),
-        wants: if promotes { own() } else { keyspace.stream_elsewhere() },
+        wants: if promotes { own() } else { keyspace.stream_elsewhere().filter(|_| !server.upstream.needs_all) },
         promotes,
         version: configuration.compatible.version(),
         delay: Duration::from_micros(u64::try_from(following.load_delay_us).unwrap_or(0)),

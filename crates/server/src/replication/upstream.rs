@@ -28,6 +28,10 @@ pub struct Upstream {
     pub down_since: Option<u64>,
     /// The primary has been chosen anew, and the event loop has not noticed yet.
     pub is_changed: bool,
+    /// Offset at which the primary's stream has gone on with bytes that are no request.
+    pub nonsense_at: Option<u64>,
+    /// The stream has gone on like that twice at the same offset: the next link asks for all data, not for the same bytes for ever.
+    pub needs_all: bool,
     /// The primary has asked how far the replica is.
     pub is_asked: bool,
     /// Requests of the primary that have failed here, each command of a transaction by itself.
@@ -47,6 +51,17 @@ impl Upstream {
         let cut = |bytes: &[u8]| bytes.get(..bytes.len().min(REPEATED)).unwrap_or_default().to_vec();
         let first = self.untold.get_or_insert_with(|| Untold { command: cut(command), why: cut(why), skips: false });
         first.skips |= why.starts_with(b"EXECABORT ");
+    }
+
+    /// Notes that the primary's stream goes on with bytes that are no request at an offset; returns whether the next link asks for all data.
+    pub fn note_nonsense(&mut self, offset: u64) -> bool {
+        self.needs_all = self.nonsense_at.replace(offset) == Some(offset);
+        self.needs_all
+    }
+
+    /// Forgets [`Upstream::note_nonsense`]: the data or the primary are others.
+    pub fn forget_nonsense(&mut self) {
+        (self.nonsense_at, self.needs_all) = (None, false);
     }
 
     /// The state, under the name that `ROLE` has for it.

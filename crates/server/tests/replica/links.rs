@@ -37,6 +37,11 @@ impl Lines {
     }
 }
 
+/// The reply of a primary that sends all data, as of offset 100.
+fn all_data() -> Vec<u8> {
+    [format!("+FULLRESYNC {ID} 100\r\n$EOF:{ID}\r\n").as_bytes(), &file(), ID.as_bytes()].concat()
+}
+
 /// A replica of a false primary, which has got all its data, and its log.
 fn replica_of(primary: &False, more: &[(&str, &str)]) -> (Served, Client, TcpStream, Lines) {
     let mut configuration = Configuration { debug_command: Allowed::Yes, ..Configuration::default() };
@@ -45,8 +50,7 @@ fn replica_of(primary: &False, more: &[(&str, &str)]) -> (Served, Client, TcpStr
     let lines = Lines::default();
     let log = Log::new(Box::new(lines.clone()), None, Level::Notice);
     let served = Served::with(Server { configuration, log, ..Server::default() }, Arc::new(MemoryStore::new()));
-    let data = [format!("+FULLRESYNC {ID} 100\r\n$EOF:{ID}\r\n").as_bytes(), &file(), ID.as_bytes()].concat();
-    let (stream, _) = primary.serve(&data);
+    let (stream, _) = primary.serve(&all_data());
     let mut client = served.client();
     linked(&mut client);
     (served, client, stream, lines)
@@ -158,6 +162,26 @@ fn a_database_that_is_not_here_ends_the_link() {
     // The database is the one that was selected before.
     stream.write_all(&set("c")).unwrap();
     until("it is applied", || ask(&mut client, "GET c") == "$1");
+}
+
+/// A stream that goes on with the same nonsense again: the replica asks for all data instead of the same bytes for ever, and afterwards for
+/// the rest of the stream again.
+#[test]
+fn nonsense_that_comes_again_costs_a_full_synchronisation() {
+    let primary = False::new();
+    let (_served, mut client, mut stream, lines) = replica_of(&primary, &[]);
+    let (rest, all) = (format!("$PSYNC ${ID} $101"), "$PSYNC $? $-1".to_owned());
+    for (round, expected) in [&rest, &all, &rest, &all].into_iter().enumerate() {
+        stream.write_all(b"*x\r\n").unwrap();
+        until("the link is down", || field(&mut client, "master_link_status") == "down");
+        assert_eq!(lines.count("level=warning event=primary_sends_nonsense"), round + 1);
+        assert_eq!(lines.count("offset=100 next=all_data"), round.div_ceil(2));
+        let reply = if *expected == all { all_data() } else { b"+CONTINUE\r\n".to_vec() };
+        let (next, asked) = primary.serve(&reply);
+        assert!(asked.last().unwrap().contains(expected), "round {round}: {asked:?}");
+        stream = next;
+        linked(&mut client);
+    }
 }
 
 /// While a script keeps the stream waiting, the primary waits, too: what it sends is not gathered in memory. Afterwards all is applied.

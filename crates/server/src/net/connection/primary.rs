@@ -5,6 +5,7 @@
 
 use super::Connection;
 use crate::command::{Ended, Server, Session};
+use crate::keyspace::Keyspace;
 use crate::log::Level;
 use crate::net::stream::Stream;
 use crate::replication::Untold;
@@ -72,10 +73,13 @@ impl Connection {
         !self.parser.is_empty() && self.input.get(self.taken) != Some(&b'*')
     }
 
-    /// Gives the link up, as the primary sends something that is no request.
-    pub(super) fn give_up_primary(&mut self, why: Option<Vec<u8>>, server: &Server) {
+    /// Gives the link up, as the primary sends something that is no request. The next link goes on behind the last request; if the primary
+    /// sends no request there again, the link after it asks for all data.
+    pub(super) fn give_up_primary(&mut self, why: Option<Vec<u8>>, keyspace: &Keyspace, server: &mut Server) {
         let why = why.map_or_else(|| "no request".into(), |why| String::from_utf8_lossy(&why).into_owned());
-        server.event(Level::Warning, "primary_sends_nonsense", &[("why", &why)]);
+        let offset = keyspace.stream().map_or(0, |position| position.offset) + server.feed.unfed();
+        let next = if server.upstream.note_nonsense(offset) { "all_data" } else { "from_offset" };
+        server.event(Level::Warning, "primary_sends_nonsense", &[("why", &why), ("offset", &offset), ("next", &next)]);
         self.is_dead = true;
     }
 
