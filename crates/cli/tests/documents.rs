@@ -1,5 +1,7 @@
 //! Documents show the committed figures, and README stays short.
 
+use sinter_lab::run::Answer;
+use sinter_lab::study::judge::Finding;
 use sinter_lab::{published, report};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,6 +123,23 @@ fn pages_say_what_was_found_and_where_we_are_behind() {
         assert!(!head.contains("<figure") && !head.contains("<table"), "{}: something stands before what was found", path.display());
         assert_eq!(rest.matches("<section id=\"behind\">").count(), 1, "{}", path.display());
     }
+}
+
+/// Each rejected claim of a committed study has its cause, or a sentence which says that it is not known, in the data of the study.
+#[test]
+fn rejected_claims_have_causes() {
+    let mut rejected = 0;
+    for folder in fs::read_dir(root().join("docs/results")).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(text) = fs::read_to_string(folder.join("verdicts.json")) else { continue };
+        let findings: Vec<Finding> = serde_json::from_str(&text).unwrap();
+        let name = folder.file_name().unwrap().to_str().unwrap().trim_end_matches("-paper");
+        let causes = published::published(name).map(|study| study.causes).unwrap_or_default();
+        for verdict in findings.iter().map(|finding| &finding.verdict).filter(|verdict| verdict.verdict == Answer::Rejected) {
+            assert!(causes.contains_key(&verdict.hypothesis), "{name}: no cause of {:?}", verdict.hypothesis);
+            rejected += 1;
+        }
+    }
+    assert!(rejected > 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Published studies as data, one JSON file each: the figures and tables of the original with their values, the cell and metric of ours
 //! that stand beside each, and the sentences in which a page says what was found. Studies of our own have sentences alone. Numbers of ours
-//! never stand here; they come from records.
+//! come from records; those of an experiment that has none stand here with its date.
 
 use crate::study::metric::Metric;
 use crate::study::plan::Scale;
@@ -43,9 +43,15 @@ pub struct Published {
     /// Sentences of a page on what was found, in this order.
     #[serde(default)]
     pub found: Vec<Sentence>,
-    /// Measured causes of rejected claims, a sentence for each, by the claim word for word.
+    /// Parts of the study, by the letters or numbers with which names of cells and claims begin, in words.
     #[serde(default)]
-    pub causes: BTreeMap<String, String>,
+    pub parts: BTreeMap<String, String>,
+    /// Words for short names in names of cells and comparisons.
+    #[serde(default)]
+    pub words: BTreeMap<String, String>,
+    /// Measured causes of rejected claims, by the claim word for word.
+    #[serde(default)]
+    pub causes: BTreeMap<String, Cause>,
     /// Figures and tables, in this order.
     pub figures: Vec<Figure>,
 }
@@ -77,6 +83,23 @@ pub struct Sentence {
     #[serde(default)]
     pub values: BTreeMap<String, Ours>,
 }
+
+/// The cause of a rejected claim, in a sentence or two, or a sentence which says that it is not known.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// The sentence. `{NAME}` stands for one of `values`.
+    pub fact: String,
+    /// The sentence where one of the values is not measured; one that says so if empty.
+    #[serde(default)]
+    pub otherwise: String,
+    /// Values in the sentence, by name; of the engine of the verdict where they name none.
+    #[serde(default)]
+    pub values: BTreeMap<String, Ours>,
+}
+
+/// Stands for the cause of a claim which no measurement explains.
+pub const UNKNOWN: &str = "The cause is not known.";
 
 fn own() -> String {
     "sinter".to_string()
@@ -189,11 +212,6 @@ pub struct Page {
 }
 
 impl Published {
-    /// Why a rejected claim does not hold. For a claim of an original that no measurement explains, a sentence that says so.
-    pub fn cause(&self, claim: &str, is_original: bool) -> Option<&str> {
-        self.causes.get(claim).map(String::as_str).or(is_original.then_some("The cause is not known."))
-    }
-
     /// Metrics of all figures, some of them several times.
     pub fn metrics(&self) -> Vec<Metric> {
         let of_rows = self.figures.iter().flat_map(|figure| figure.rows.iter().filter_map(|row| row.metric));
@@ -250,6 +268,7 @@ impl Ours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::words::Words;
     use crate::study::catalogue;
     use crate::study::plan::{Scale, Study};
     use crate::study::testing::request;
@@ -376,26 +395,48 @@ mod tests {
         }
     }
 
+    /// Checks that each name in a text has a value, and each value a name in a text.
+    fn check_names(texts: &[&str], values: &BTreeMap<String, Ours>, place: &str) {
+        for part in texts.iter().flat_map(|text| text.split('{').skip(1)) {
+            let word = part.split_once('}').unwrap().0;
+            assert!(word == "ratios" || values.contains_key(word), "{place}: {{{word}}} is no value");
+        }
+        let is_used = |value: &String| texts.iter().any(|text| text.contains(&format!("{{{value}}}")));
+        assert!(values.keys().all(is_used), "{place}: a value that no text shows");
+    }
+
+    /// No cell is named by the letter of a part, the code of a setting, or a size whose unit sticks to it.
+    #[test]
+    fn cells_have_names_in_words() {
+        for (name, _) in FILES {
+            let words = Words::of(published(name).as_ref());
+            for cell in plans(name).iter().flat_map(|plan| &plan.cells) {
+                let said = words.say(&cell.name);
+                let begins = published(name).unwrap().parts.keys().any(|part| said.starts_with(&format!("{part} ")));
+                let glued = said.split([' ', ',', ':']).any(|word| word.ends_with("iB") && word.starts_with(|c: char| c.is_ascii_digit()));
+                let code = said.contains(['_', '*']) || said.contains(" x2") || said.contains("lzr") || said.contains("sinter");
+                assert!(!begins && !glued && !code, "{name}: {:?} is {said:?}", cell.name);
+            }
+        }
+    }
+
     /// Every sentence and cause is on a claim of some scale, and each name in a sentence has a value.
     #[test]
     fn sentences_name_claims_of_the_plans() {
         for (name, _) in FILES {
             let (published, plans) = (published(name).unwrap(), plans(name));
-            for claim in published.causes.keys() {
+            for (claim, cause) in &published.causes {
                 let mut claims = plans.iter().flat_map(|plan| &plan.hypotheses);
                 assert!(claims.any(|hypothesis| hypothesis.claim == *claim), "{name}: no plan claims {claim:?}");
+                cause.values.values().for_each(|ours| check(&plans, |_| ours.clone(), claim));
+                check_names(&[cause.fact.as_str(), &cause.otherwise], &cause.values, &format!("{name}, cause of {claim:?}"));
             }
             for sentence in &published.found {
                 let is_made = |plan: &Study| plan.hypotheses.iter().any(|h| h.claim == sentence.claim && h.is_for(&sentence.engine));
                 assert!(plans.iter().any(is_made), "{name}: no plan claims {:?}", sentence.claim);
                 sentence.values.values().for_each(|ours| check(&plans, |_| ours.clone(), &sentence.claim));
-                let halves = [&sentence.fact, &sentence.otherwise, &sentence.last];
-                for part in halves.iter().flat_map(|half| half.split('{').skip(1)) {
-                    let word = part.split_once('}').unwrap().0;
-                    assert!(word == "ratios" || sentence.values.contains_key(word), "{name}: {{{word}}} is no value");
-                }
-                let is_used = |value: &String| halves.iter().any(|half| half.contains(&format!("{{{value}}}")));
-                assert!(sentence.values.keys().all(is_used), "{name}, {:?}: a value that no half shows", sentence.claim);
+                let halves = [&sentence.fact, &sentence.otherwise, &sentence.last].map(String::as_str);
+                check_names(&halves, &sentence.values, &format!("{name}, {:?}", sentence.claim));
             }
         }
     }

@@ -19,6 +19,7 @@ mod picture;
 mod servers;
 mod tables;
 mod text;
+pub mod words;
 
 use crate::study::Error;
 use crate::study::folder;

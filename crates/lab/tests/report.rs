@@ -7,6 +7,7 @@ mod folders;
 
 use serde_json::Value;
 use sinter_lab::published::published;
+use sinter_lab::report::words::Words;
 use sinter_lab::report::{Failure, compare, write};
 use sinter_lab::result::LevelResult;
 use sinter_lab::run::{PhaseRecord, RunRecord};
@@ -63,6 +64,11 @@ fn known(name: &str) -> &str {
         "RocksDB" => "rocksdb",
         other => panic!("no engine {other:?}"),
     }
+}
+
+/// A short name of a study in words.
+fn said(study: &str, name: &str) -> String {
+    Words::of(published(study).as_ref()).say(name)
 }
 
 /// Cell and engine of a line.
@@ -122,7 +128,7 @@ impl Sample {
     /// Cell names of a workload, by their labels in the chart.
     fn cells(&self, workload: &str) -> BTreeMap<String, String> {
         let mine = self.study.cells.iter().filter(|cell| cell.workload.name == workload);
-        mine.map(|cell| (cell.name.replace(' ', ""), cell.name.clone())).collect()
+        mine.map(|cell| (said(&self.study.name, &cell.name).replace(' ', ""), cell.name.clone())).collect()
     }
 
     /// Workloads in the order of the page.
@@ -209,7 +215,7 @@ fn a_study_has_the_figures_that_it_wants() {
     for trace in drawn["data"].as_array().unwrap() {
         let engine = known(trace["name"].as_str().unwrap());
         for (label, x) in trace["y"].as_array().unwrap().iter().zip(floats(&trace["x"])) {
-            let cell = study.cells.iter().find(|cell| cell.name.replace(' ', "") == whole(label)).unwrap();
+            let cell = study.cells.iter().find(|cell| said(&study.name, &cell.name).replace(' ', "") == whole(label)).unwrap();
             near(x, of(&cell.name, engine));
             bars += 1;
         }
@@ -343,9 +349,12 @@ fn sweeps_are_grids_of_means() {
     assert_eq!(sweeps[0]["layout"]["xaxis"]["title"]["text"], "shape of the tree");
     for (row, z) in map["y"].as_array().unwrap().iter().zip(map["z"].as_array().unwrap()) {
         let value = row.as_str().unwrap().replace("<br>", " ");
-        let value = value.strip_prefix("size of values ").unwrap().strip_suffix("KiB").unwrap().parse::<u64>().unwrap() << 10;
+        let value = value.strip_prefix("size of values ").unwrap().strip_suffix(" KiB").unwrap().parse::<u64>().unwrap() << 10;
         for (shape, z) in map["x"].as_array().unwrap().iter().zip(floats(z)) {
-            let cell = format!("B {}, {value} B", shape.as_str().unwrap().replace("<br>", " "));
+            let shape = shape.as_str().unwrap().replace("<br>", " ");
+            let is_shown =
+                |name: &str| name.ends_with(&format!(", {value} B")) && said(&sample.study.name, name).contains(&format!(": {shape}, v"));
+            let cell = sample.study.cells.iter().find(|cell| is_shown(&cell.name)).unwrap().name.clone();
             let write = |r: &RunRecord| {
                 let phases = ["fillrandom", "fillrandom debts"].map(|name| phase(r, name));
                 let sum = |of: fn(&PhaseRecord) -> u64| phases.iter().map(|p| of(p)).sum::<u64>() as f64;

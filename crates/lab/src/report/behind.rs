@@ -8,6 +8,7 @@ use super::load::Folder;
 use super::measures::{Measure, OfPart, Part, titled};
 use super::servers;
 use super::text::{engine, escape, number};
+use super::words::Words;
 use crate::run::{Answer, PhaseKind, RunRecord, SERVERS};
 use crate::statistics::{CONFIDENCE, Fold, Interval, median, ratio};
 use crate::study::judge::State;
@@ -241,7 +242,7 @@ fn rejected(folder: &Folder) -> Vec<String> {
         let refuted = refuted.filter_map(|compared| {
             let ratio = compared.ratio?;
             let interval = ratio.interval.map_or(String::new(), |i| format!(" ({} to {})", number(i.low), number(i.high)));
-            Some(format!("{} {}{interval}, not {}", compared.name, number(ratio.ratio), compared.bound))
+            Some(format!("{} {}{interval}, not {}", folder.words.say(&compared.name), number(ratio.ratio), compared.bound))
         });
         format!("{}: {}", finding.verdict.hypothesis, refuted.collect::<Vec<_>>().join("; "))
     };
@@ -251,6 +252,7 @@ fn rejected(folder: &Folder) -> Vec<String> {
 /// The good runs of a folder, by cell and engine of the plan.
 struct Runs<'a> {
     plan: &'a Study,
+    words: &'a Words,
     by_cell: BTreeMap<(&'a str, &'a str), Vec<&'a RunRecord>>,
 }
 
@@ -281,7 +283,7 @@ impl<'a> Runs<'a> {
                 by_cell.entry((cell.name.as_str(), run.record.spec.engine.name.as_str())).or_default().push(&run.record);
             }
         }
-        Some(Runs { plan, by_cell })
+        Some(Runs { plan, words: &folder.words, by_cell })
     }
 
     /// Cells that a rival ran with the same workload: their measures, and phases with operations that no measure has.
@@ -295,7 +297,7 @@ impl<'a> Runs<'a> {
             let parts = parts(cell).into_iter();
             parts.flat_map(move |(name, phases)| {
                 let pair = |(engine, other): &(&'a String, &'a Cell)| Pair {
-                    place: place(plan, cell, &name),
+                    place: self.words.say(&place(plan, cell, &name)),
                     other: (*engine).clone(),
                     ours: Side { cell, engine: OURS, phases: phases.clone() },
                     theirs: Side { cell: other, engine, phases: other.measures.get(&name).unwrap_or(&phases).clone() },
@@ -328,8 +330,8 @@ impl<'a> Runs<'a> {
                     continue;
                 }
                 pairs.push(Pair {
-                    place: place(self.plan, cell, &favoured.measure),
-                    other: base.name.clone(),
+                    place: self.words.say(&place(self.plan, cell, &favoured.measure)),
+                    other: self.words.say(&base.name),
                     ours: Side { cell, engine: OURS, phases: phases.clone() },
                     theirs: Side { cell: base, engine: OURS, phases: others.clone() },
                     by_setting: true,

@@ -2,6 +2,7 @@
 
 use super::load::Folder;
 use super::text::short;
+use super::words::Words;
 use crate::published::Ours;
 use crate::run::RunRecord;
 use crate::statistics::{CONFIDENCE, Fold, Interval, mean, ratio, summarise};
@@ -24,6 +25,8 @@ pub struct Value {
 pub struct Measured<'a> {
     /// The study.
     pub plan: &'a Study,
+    /// Words for its short names.
+    pub words: &'a Words,
     records: BTreeMap<(&'a str, &'a str), Vec<&'a RunRecord>>,
 }
 
@@ -37,7 +40,7 @@ impl<'a> Measured<'a> {
                 records.entry((cell.name.as_str(), run.record.spec.engine.name.as_str())).or_default().push(&run.record);
             }
         }
-        Some(Measured { plan, records })
+        Some(Measured { plan, words: &folder.words, records })
     }
 
     fn cell(&self, names: &[String], engine: &str) -> Option<&Cell> {

@@ -4,6 +4,7 @@
 
 use super::load::{Folder, Run};
 use super::text::engine;
+use super::words::Words;
 use crate::run::RunRecord;
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -72,7 +73,7 @@ fn join<'a>(phrases: impl Iterator<Item = (&'a String, &'a String)>) -> String {
 
 /// All cells of a workload, in the order of the plan or of their parameters.
 pub struct Workload<'a> {
-    /// Name of the workload.
+    /// Name of the workload, in words.
     pub name: String,
     /// Engines in it, sorted.
     pub engines: Vec<String>,
@@ -90,6 +91,7 @@ impl<'a> Workload<'a> {
 /// A run with the parameters that distinguish it from others.
 struct Described<'a> {
     run: &'a Run,
+    words: &'a Words,
     parameters: Parameters,
     factors: Option<Parameters>,
     parts: Parts,
@@ -133,16 +135,17 @@ fn planned(folders: &[Folder]) -> Option<Vec<Described<'_>>> {
         let mut parameters = origin(folders, folder, run);
         parameters.insert(CELL.into(), cell.name.clone());
         let parts = cell.measures.clone();
-        Some(Described { run, parameters, factors: Some(cell.factors.clone()), parts, order })
+        Some(Described { run, words: &folder.words, parameters, factors: Some(cell.factors.clone()), parts, order })
     });
     described.collect()
 }
 
 /// Describes runs by their specs.
 fn unplanned(folders: &[Folder]) -> Vec<Described<'_>> {
-    let described = parameters(folders).into_iter().map(|(_, run, parameters)| {
+    let described = parameters(folders).into_iter().map(|(folder, run, parameters)| {
         let phases = run.record.phases.iter().map(|phase| phase.name.clone()).collect();
-        Described { run, parameters, factors: None, parts: Parts::from([("all phases".into(), phases)]), order: 0 }
+        let parts = Parts::from([("all phases".into(), phases)]);
+        Described { run, words: &folder.words, parameters, factors: None, parts, order: 0 }
     });
     described.collect()
 }
@@ -175,20 +178,23 @@ pub fn workloads(folders: &[Folder]) -> Vec<Workload<'_>> {
 }
 
 fn workload<'a>(name: &str, runs: Vec<Described<'a>>) -> Workload<'a> {
+    let title = runs.first().map_or_else(|| name.to_string(), |described| described.words.say(name));
     let engine = |run: &Run| run.record.spec.engine.name.clone();
     let engines: BTreeSet<String> = runs.iter().map(|described| engine(described.run)).collect();
     let within = |e: &String| differing(runs.iter().filter(|d| engine(d.run) == *e).map(|d| &d.parameters).collect::<Vec<_>>().as_slice());
     let varied: BTreeSet<String> = engines.iter().flat_map(within).collect();
     let mut cells: Vec<Cell<'a>> = Vec::new();
-    for Described { run, parameters: all, factors, parts, order } in runs {
+    for Described { run, words, parameters: all, factors, parts, order } in runs {
         let value = |name: &String| all.get(name).cloned().unwrap_or_else(|| ABSENT.into());
         let parameters: Parameters = varied.iter().map(|name| (name.clone(), value(name))).collect();
         match cells.iter_mut().find(|cell| cell.engine == engine(run) && cell.parameters == parameters) {
             Some(cell) => cell.runs.push(run),
             None => {
-                let phrases: Parameters = parameters.iter().map(|(name, v)| (name.clone(), phrase(&short(name, &varied), v))).collect();
+                let phrases: Parameters =
+                    parameters.iter().map(|(name, v)| (name.clone(), said(words, &short(name, &varied), v))).collect();
                 let label = join(phrases.iter());
-                let factors = factors.unwrap_or_else(|| parameters.clone());
+                let in_words = |factors: Parameters| factors.into_iter().map(|(name, value)| (name, words.say(&value))).collect();
+                let factors = factors.map_or_else(|| parameters.clone(), in_words);
                 cells.push(Cell { engine: engine(run), label, factors, parts, runs: vec![run], parameters, phrases, order });
             }
         }
@@ -197,7 +203,13 @@ fn workload<'a>(name: &str, runs: Vec<Described<'a>>) -> Workload<'a> {
         let parameters = by_parameters(&a.parameters, &b.parameters);
         a.order.cmp(&b.order).then(parameters).then_with(|| a.engine.cmp(&b.engine))
     });
-    Workload { name: name.into(), engines: engines.into_iter().collect(), cells }
+    Workload { name: title, engines: engines.into_iter().collect(), cells }
+}
+
+/// A parameter in a label; the name of a cell in words.
+fn said(words: &Words, name: &str, value: &str) -> String {
+    let phrase = phrase(name, value);
+    if name == CELL { words.say(&phrase) } else { phrase }
 }
 
 /// Names of parameters that differ, or are missing, in some of the runs.

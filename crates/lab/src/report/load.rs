@@ -1,6 +1,8 @@
 //! Reads result folders.
 
 use super::Failure;
+use super::words::Words;
+use crate::published::published;
 use crate::run::{EngineSpec, RunRecord};
 use crate::study::Error;
 use crate::study::archive::{ARCHIVE, Stored, Text, number};
@@ -22,6 +24,8 @@ pub struct Folder {
     pub study: Option<Value>,
     /// The parsed study; `None` for studies of another version, whose runs are told apart by their specs.
     pub plan: Option<Study>,
+    /// Words for short names of the study.
+    pub words: Words,
     /// Cell names and repeats of the plan, by the numbers of runs.
     cells: BTreeMap<usize, (String, u32)>,
     /// Findings of the study; empty as long as there are none.
@@ -66,7 +70,8 @@ impl Folder {
         let name = fs::canonicalize(path).ok().and_then(|full| Some(full.file_name()?.to_string_lossy().into_owned()));
         let name = name.unwrap_or_else(|| path.display().to_string());
         let cells = plan.iter().flat_map(|plan| plan.runs()).map(|run| (run.number, (run.cell.to_owned(), run.repeat))).collect();
-        Ok(Folder { name, path: path.to_owned(), study, plan, cells, findings: findings.unwrap_or_default(), runs })
+        let words = Words::of(plan.as_ref().and_then(|plan| published(&plan.name)).as_ref());
+        Ok(Folder { name, path: path.to_owned(), study, plan, words, cells, findings: findings.unwrap_or_default(), runs })
     }
 
     /// The cell of a run in the plan, and its index there, found by the number of the run.

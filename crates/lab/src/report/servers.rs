@@ -26,9 +26,11 @@ pub const COLUMNS: [Metric; 9] = [
     Metric::ClientCore,
 ];
 
-/// A cell: its name, its engine, and the medians of its repeats by column.
+/// A cell: its name in words, its engine, and the medians of its repeats by column.
 struct Row {
     name: String,
+    /// Name of the cell in the plan.
+    cell: String,
     engine: String,
     medians: Vec<Option<f64>>,
 }
@@ -43,6 +45,8 @@ pub struct Servers<'a> {
 /// A cell with servers that were killed.
 struct KilledIn {
     cell: String,
+    /// The cell in words.
+    name: String,
     engine: String,
     /// The first of them, and their number.
     told: String,
@@ -50,7 +54,7 @@ struct KilledIn {
 
 impl fmt::Display for KilledIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}: {}", self.engine, self.cell, self.told)
+        write!(f, "{}, {}: {}", text::engine(&self.engine), self.name, self.told)
     }
 }
 
@@ -64,7 +68,7 @@ impl<'a> Servers<'a> {
             let parts = workload.parts();
             for (part, _) in &parts {
                 let measured = workload.cells.iter().filter(|cell| cell.parts.contains_key(part));
-                rows.extend(measured.map(|cell| row(&workload.name, cell, part, parts.len() > 1)));
+                rows.extend(measured.map(|cell| row(folder, &workload.name, cell, part, parts.len() > 1)));
             }
         }
         (!rows.is_empty()).then(|| Servers { folder, rows, killed: killed(folder, plan) })
@@ -73,14 +77,14 @@ impl<'a> Servers<'a> {
     /// The table as Markdown.
     pub fn markdown(&self) -> String {
         let head: String = COLUMNS.iter().map(|metric| format!(" {} |", titled(*metric))).collect();
-        let mut text = format!("{}\n\n| cell | engine |{head}\n|---|---|{}\n", introduction(), "---|".repeat(COLUMNS.len()));
-        for Row { name, engine, medians } in &self.rows {
+        let mut table = format!("{}\n\n| cell | engine |{head}\n|---|---|{}\n", introduction(), "---|".repeat(COLUMNS.len()));
+        for Row { name, engine, medians, .. } in &self.rows {
             let figures: String = medians.iter().map(|median| format!(" {} |", figure(*median))).collect();
-            text += &format!("| {name} | {engine} |{figures}\n");
+            table += &format!("| {name} | {} |{figures}\n", text::engine(engine));
         }
         let left_out = self.folder.plan.iter().flat_map(|plan| &plan.left_out).map(|what| format!("* not run: {what}\n"));
         let missing: String = self.killed.iter().map(|killed| format!("* {killed}\n")).chain(left_out).collect();
-        if missing.is_empty() { text } else { format!("{text}\n{missing}") }
+        if missing.is_empty() { table } else { format!("{table}\n{missing}") }
     }
 
     /// Picture of speed and memory over the numbers and sizes of values of part A.
@@ -88,16 +92,16 @@ impl<'a> Servers<'a> {
         let place = |name: &str, engine: &str, figures: [Option<f64>; 2], killed: bool| {
             let mut parts = name.strip_prefix("A ")?.split(", ");
             let (value, sets, log) = (parts.next()?, parts.next()?.strip_suffix(" SETs")?, parts.next()?);
-            let line = format!("{engine}, {log}");
+            let line = format!("{}, {log}", text::engine(engine));
             Some(Place { value: value.to_string(), sets: sets.to_string(), line, figures, killed })
         };
         let median = |row: &Row, metric: Metric| row.medians[COLUMNS.iter().position(|column| *column == metric)?];
         let is_killed = |name: &str, engine: &str| self.killed.iter().any(|killed| killed.cell == name && killed.engine == engine);
         let measured = self.rows.iter().filter_map(|row| {
             let figures = [median(row, Metric::OperationsPerSecond), median(row, Metric::PeakMemory)];
-            place(&row.name, &row.engine, figures, is_killed(&row.name, &row.engine))
+            place(&row.cell, &row.engine, figures, is_killed(&row.cell, &row.engine))
         });
-        let has_row = |killed: &&KilledIn| self.rows.iter().any(|row| row.name == killed.cell && row.engine == killed.engine);
+        let has_row = |killed: &&KilledIn| self.rows.iter().any(|row| row.cell == killed.cell && row.engine == killed.engine);
         let without = self.killed.iter().filter(|killed| !has_row(killed));
         let without = without.filter_map(|killed| place(&killed.cell, &killed.engine, [None, None], true));
         sizes(&measured.chain(without).collect::<Vec<_>>())
@@ -106,7 +110,7 @@ impl<'a> Servers<'a> {
     /// The table for a page.
     pub fn html(&self) -> String {
         let head: String = COLUMNS.iter().map(|metric| format!("<th>{}</th>", escape(&titled(*metric)))).collect();
-        let row = |Row { name, engine, medians }: &Row| {
+        let row = |Row { name, engine, medians, .. }: &Row| {
             let figures: String = medians.iter().map(|median| format!("<td>{}</td>", escape(&figure(*median)))).collect();
             format!("<tr><th>{}</th><th>{}</th>{figures}</tr>\n", escape(name), escape(text::engine(engine)))
         };
@@ -135,7 +139,7 @@ fn killed(folder: &Folder, plan: &Study) -> Vec<KilledIn> {
         let runs = runs_of(folder, cell, engine);
         let killed: Vec<_> = runs.iter().filter_map(|record| record.killed.as_ref()).collect();
         let told = format!("{} in {} of {} runs", killed.first()?, killed.len(), runs.len());
-        Some(KilledIn { cell: cell.name.clone(), engine: engine.clone(), told })
+        Some(KilledIn { cell: cell.name.clone(), name: folder.words.say(&cell.name), engine: engine.clone(), told })
     });
     found.collect()
 }
@@ -147,10 +151,12 @@ fn introduction() -> String {
         .into()
 }
 
-fn row(workload: &str, cell: &Cell<'_>, part: &str, several: bool) -> Row {
+fn row(folder: &Folder, workload: &str, cell: &Cell<'_>, part: &str, several: bool) -> Row {
     let name = if cell.label.is_empty() { workload } else { &cell.label };
+    let planned = cell.runs.first().and_then(|run| folder.planned(run));
     Row {
         name: if several { format!("{name}: {part}") } else { name.to_string() },
+        cell: planned.map_or_else(|| name.to_string(), |(_, planned)| planned.name.clone()),
         engine: cell.engine.clone(),
         medians: COLUMNS.iter().map(|metric| median(&cell.figures(part, *metric))).collect(),
     }
@@ -184,12 +190,13 @@ mod tests {
         let plan = folder.plan.as_mut().unwrap();
         plan.left_out.push("redis, A 100 kB: no disk".to_string());
         let servers = Servers::of(&folder).unwrap();
-        let line = format!("redis, {name}: killed after 1,500 operations in 2.5 s, with 48 MiB of memory in 1 of 1 runs");
+        let line = "Redis, load and updates: 10 kB, 1,000 SETs, log rewritten: killed after 1,500 operations in 2.5 s, with 48 MiB of memory in \
+             1 of 1 runs";
         let text = servers.markdown();
         assert!(text.contains(&format!("\n* {line}\n")) && text.contains("\n* not run: redis, A 100 kB: no disk\n"), "{text}");
         let page = servers.html();
         assert!(page.contains(&format!("<li>{line}</li>")) && page.matches("✕ killed").count() == 2, "{page}");
-        assert!(page.contains("values of 0.5 kB") && page.contains("redis, log kept"), "{page}");
+        assert!(page.contains("values of 0.5 kB") && page.contains("Redis, log kept"), "{page}");
         // A style inside of a picture would be one of the whole page.
         assert!(!page.contains("<style"), "{page}");
     }

@@ -71,10 +71,12 @@ fn what_committed_records_hold_is_found() {
     is_there(&side_by_side, "YCSB A, B, C, F, D: load", "p99, µs", "rocksdb");
     is_there(&side_by_side, "YCSB E: load", "p99, µs", "rocksdb");
     let servers = found(&committed("aof-rewrite"));
-    is_there(&servers, "B 1 kB, from 32MiB", "operations/s", "redis");
+    is_there(&servers, "the log rewritten from a length on: 1 kB, from 32 MiB on", "operations/s", "redis");
     let tiering = found(&committed("time-aware-tiering"));
-    is_there(&tiering, "3 alpha 0.5, 20 %", "write amplification", "3 alpha 0.5, 0 %");
-    let is_longer = |one: &Difference| ["50 %", "80 %", "100 %"].iter().any(|age| one.place.ends_with(age));
+    let [age, none] =
+        ["age of 20 % of a run", "universal compaction alone"].map(|age| format!("last level on a slow medium: alpha 0.5, {age}"));
+    is_there(&tiering, &age, "write amplification", &none);
+    let is_longer = |one: &Difference| ["50 % of a run", "80 % of a run", "(100 %)"].iter().any(|age| one.place.ends_with(age));
     assert!(tiering.iter().any(|one| one.measure == "operations per second" && is_longer(one)), "{tiering:#?}");
 }
 
@@ -94,14 +96,18 @@ fn policies_of_zones_are_compared_by_what_their_study_measures() {
         }
     }
     let all = found(&folder);
-    let case = "uniform, no limit";
-    let of = |measure: &str| all.iter().find(|one| one.measure == measure && one.place == format!("C sinter, {case}")).unwrap();
+    let case = "uniform keys, no limit of active zones";
+    let place = format!("22.4 GB put: SinterDB's policy, {case}");
+    let of = |measure: &str| all.iter().find(|one| one.measure == measure && one.place == place).unwrap();
     let used = of("zones in use");
-    assert_eq!((used.other.as_str(), used.factor), (format!("C sla lzr, {case}").as_str(), 1.5));
+    assert_eq!((used.other.as_str(), used.factor), (format!("22.4 GB put: SLA with lazy resets, {case}").as_str(), 1.5));
     let moved = of("bytes moved by the collector, MiB");
     assert!(moved.factor.is_infinite(), "{moved}");
-    assert!(moved.to_string().ends_with(": more than C sla lzr, uniform, no limit (3 runs), 10.0 against 0"), "{moved}");
-    assert!(all.iter().all(|one| one.place.contains(" sinter, ") && !one.measure.contains("per second")), "{all:#?}");
+    assert!(
+        moved.to_string().ends_with(&format!(": more than 22.4 GB put: SLA with lazy resets, {case} (3 runs), 10.0 against 0")),
+        "{moved}"
+    );
+    assert!(all.iter().all(|one| one.place.contains(": SinterDB's policy, ") && !one.measure.contains("per second")), "{all:#?}");
     let page = behind(&folder);
     assert!(page.contains(", against 0 in 8 of them") && page.contains("compared with</h3>"), "{page}");
 }

@@ -3,7 +3,7 @@
 
 use crate::report::load::{Folder, Run};
 use crate::report::tables::framed;
-use crate::report::text::{escape, number};
+use crate::report::text::{engine as engine_name, escape, number};
 use crate::result::codecs_in_short;
 use crate::run::PhaseRecord;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub fn compression(folders: &[Folder]) -> String {
         let text = record.compression.iter().map(|(family, text)| format!("{family}: {text}")).collect::<Vec<_>>().join("; ");
         let chosen = record.phases.iter().map(chosen).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
         // The first repeat stands for all that chose alike.
-        had.entry((&record.spec.engine.name, cell.name.clone())).or_default().entry((text, chosen)).or_insert(run);
+        had.entry((&record.spec.engine.name, folder.words.say(&cell.name))).or_default().entry((text, chosen)).or_insert(run);
     }
     let of_cells = had.iter().flat_map(|((engine, _), texts)| texts.keys().map(move |text| (*engine, text)));
     let texts: BTreeSet<(&str, &(String, String))> = of_cells.collect();
@@ -33,7 +33,7 @@ pub fn compression(folders: &[Folder]) -> String {
     let row = |engine: &str, cell: &str, (text, chosen): &(String, String), run: &Run| {
         let levels = run.record.phases.last().map_or(String::new(), levels);
         let cells = [text, &levels, chosen].map(|text| format!("<td class=\"text\">{}</td>", escape(text))).concat();
-        format!("<tr><th>{}</th><th>{}</th>{cells}</tr>\n", escape(engine), escape(cell))
+        format!("<tr><th>{}</th><th>{}</th>{cells}</tr>\n", escape(engine_name(engine)), escape(cell))
     };
     let rows = had.iter().flat_map(|((engine, cell), texts)| texts.iter().map(move |(text, run)| row(engine, cell, text, run)));
     let heads = ["engine", "settings", "what the engine says it had", "data at the end, MiB by level", "codecs it chose, by phase"];

@@ -1,6 +1,6 @@
 //! The head of a page: title, scale, machine, date and commit, and the sentences that say what was found.
 
-use crate::published::{Published, Sentence};
+use crate::published::{Ours, Published, Sentence, UNKNOWN};
 use crate::report::beside::Measured;
 use crate::report::cells::commit;
 use crate::report::engines::Engines;
@@ -9,7 +9,7 @@ use crate::report::text::{beside, date, engine, escape, short};
 use crate::run::{Answer, RunRecord};
 use crate::study::judge::{Finding, LEAST_RUNS, State};
 use crate::study::plan::Scale;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most sentences of a study without published counterpart on single claims.
 const CLAIMS: usize = 5;
@@ -63,24 +63,34 @@ fn told(published: &Published, sentence: &Sentence, folder: &Folder, measured: &
     let is_about = |finding: &&Finding| finding.verdict.hypothesis == sentence.claim && finding.verdict.engine == sentence.engine;
     let finding = folder.findings.iter().find(is_about)?;
     let mut halves = [&sentence.fact, &sentence.otherwise, &sentence.last].into_iter().filter(|half| !half.is_empty());
-    let fact = halves.find_map(|half| filled(half, sentence, measured))?.replace("{ratios}", &in_words(finding)?);
+    let fact = halves.find_map(|half| filled(half, &sentence.values, &sentence.engine, measured))?.replace("{ratios}", &in_words(finding)?);
     let half = match finding.verdict.verdict {
         Answer::Accepted => &sentence.accepted,
         Answer::Rejected => &sentence.rejected,
         Answer::Undecided => &sentence.undecided,
     };
-    let cause = published.cause(&sentence.claim, finding.original.is_some()).filter(|_| finding.verdict.verdict == Answer::Rejected);
-    let cause = cause.map_or(String::new(), |cause| format!(" {cause}"));
+    let is_rejected = finding.verdict.verdict == Answer::Rejected;
+    let cause = if is_rejected { format!(" {}", cause(published, finding, measured)) } else { String::new() };
     Some(format!("{half}{}: {fact}{cause}", certainty(finding)))
 }
 
-/// A half of a sentence with its values; `None` where one of them was not measured.
-fn filled(half: &str, sentence: &Sentence, measured: &Measured<'_>) -> Option<String> {
-    let mut text = half.to_string();
-    for (name, ours) in &sentence.values {
+/// Why a rejected claim does not hold, or that this is not known.
+pub fn cause(published: &Published, finding: &Finding, measured: &Measured<'_>) -> String {
+    let engine = &finding.verdict.engine;
+    let told = published.causes.get(&finding.verdict.hypothesis).and_then(|cause| {
+        let otherwise = (!cause.otherwise.is_empty()).then(|| cause.otherwise.clone());
+        filled(&cause.fact, &cause.values, engine, measured).or(otherwise)
+    });
+    told.unwrap_or_else(|| UNKNOWN.to_string())
+}
+
+/// A text with its values; `None` where one of them was not measured. `engine`: that of values which name none.
+fn filled(text: &str, values: &BTreeMap<String, Ours>, engine: &str, measured: &Measured<'_>) -> Option<String> {
+    let mut text = text.to_string();
+    for (name, ours) in values {
         let place = format!("{{{name}}}");
         if text.contains(&place) {
-            let value = measured.value(ours, ours.engine.as_deref().unwrap_or(&sentence.engine))?;
+            let value = measured.value(ours, ours.engine.as_deref().unwrap_or(engine))?;
             let (unit, _) = ours.unit();
             text = text.replace(&place, format!("{} {unit}", short(value.mean)).trim_end());
         }
@@ -170,7 +180,8 @@ mod tests {
             "undecided": "Whether there is more is not decided", "fact": "{x} of it.", "values": { "x": value },
             "otherwise": "{ratios} times as much."
         });
-        let mut published: Published = serde_json::from_value(json!({ "figures": [], "causes": { "more": "It is full." } })).unwrap();
+        let cause = json!({ "fact": "{x} are full.", "otherwise": "It is full.", "values": { "x": value } });
+        let mut published: Published = serde_json::from_value(json!({ "figures": [], "causes": { "more": cause } })).unwrap();
         let (_directory, mut folder) = folder_of(&study("compaction-wal-waf", &["sinter"], 1), |_, _| Some(1.0));
         let mut said = |published: &Published, sentence: &serde_json::Value, finding: Finding| {
             folder.findings = vec![finding];

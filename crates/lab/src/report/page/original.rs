@@ -105,7 +105,7 @@ fn of_rows(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> (Vec<Panel>
     };
     let Some(axis) = Axis::of(panels.iter().flat_map(|(_, groups)| groups), figure.logarithmic) else { return (Vec::new(), lack) };
     let draw = |(name, groups): &(&str, Vec<Group>)| {
-        let name = figure.panels.get(*name).map_or(*name, String::as_str);
+        let name = figure.panels.get(*name).cloned().unwrap_or_else(|| measured.words.say(name));
         let label = format!("{} {name}", figure.title);
         let scale = if figure.logarithmic { ", logarithmic" } else { "" };
         let title = format!("<p class=\"axis-title\">{}{scale}</p>", escape(&figure.axis));
@@ -113,7 +113,7 @@ fn of_rows(figure: &Figure, ours: &Ours, measured: &Measured<'_>) -> (Vec<Panel>
             Form::Lines => title + &lines(groups, &axis, label.trim(), &figure.across),
             Form::Bars | Form::OverTime => bars(groups, &axis, label.trim()) + &title,
         };
-        (name.to_string(), html)
+        (name, html)
     };
     (panels.iter().map(draw).collect(), lack)
 }

@@ -1,11 +1,13 @@
 //! The verdicts of a study as one table: a row for each claim, a column for each engine. A row says why the claim is rejected, and unfolds
 //! to its comparisons, its rule and its statistics.
 
-use super::found::ratios;
+use super::found::{cause, ratios};
 use crate::published::Published;
+use crate::report::beside::Measured;
 use crate::report::load::Folder;
 use crate::report::tables::framed;
 use crate::report::text::{engine, escape};
+use crate::report::words::Words;
 use crate::run::Answer;
 use crate::study::judge::{Compared, Finding, LEAST_RUNS, State};
 
@@ -34,22 +36,37 @@ pub fn verdicts(folder: &Folder, heading: &str, published: Option<&Published>) -
     let names: String = engines.iter().map(|name| format!("<th>{}</th>", escape(engine(name)))).collect();
     let has_original = folder.findings.iter().any(|finding| finding.original.is_some());
     let original = if has_original { "<th>original</th>" } else { "" };
+    let measured = Measured::of(folder);
     let row = |(claim, findings): &(&str, Vec<&Finding>)| {
         let unit = unit(folder, claim);
-        row(claim, findings, &Columns { engines: &engines, published, has_original, unit })
+        row(
+            claim,
+            findings,
+            &Columns { engines: &engines, published, words: &folder.words, measured: measured.as_ref(), has_original, unit },
+        )
     };
     let rows: String = claims.iter().map(row).collect();
+    let parts = published.map_or(String::new(), |published| parts(published, &claims));
     format!(
         "{head}<p>Ratios, or means with their units, and 95 % intervals in brackets; or the smallest and the largest of several. A row \
-         unfolds to its comparisons and its rule.</p>\n<table class=\"verdicts\"><thead><tr><th>claim</th>{original}{names}</tr></thead>\
-         <tbody>\n{rows}</tbody></table></section>\n"
+         unfolds to its comparisons and its rule.{parts}</p>\n<table class=\"verdicts\"><thead><tr><th>claim</th>{original}{names}</tr>\
+         </thead><tbody>\n{rows}</tbody></table></section>\n"
     )
+}
+
+/// The parts of the study that claims name, in words: ` A: memory. B: speed.`
+fn parts(published: &Published, claims: &[(&str, Vec<&Finding>)]) -> String {
+    let is_named = |part: &str| claims.iter().any(|(claim, _)| claim.strip_prefix(part).is_some_and(|rest| rest.starts_with([':', ' '])));
+    let named = published.parts.iter().filter(|(part, _)| is_named(part));
+    named.map(|(part, words)| format!(" {}: {}.", escape(part), escape(words))).collect()
 }
 
 /// The columns of a row.
 struct Columns<'a> {
     engines: &'a [&'a str],
     published: Option<&'a Published>,
+    words: &'a Words,
+    measured: Option<&'a Measured<'a>>,
     /// Whether there is a column of what the original found.
     has_original: bool,
     /// Unit of the figures; empty for ratios.
@@ -68,11 +85,10 @@ fn unit(folder: &Folder, claim: &str) -> &'static str {
 }
 
 fn row(claim: &str, findings: &[&Finding], columns: &Columns<'_>) -> String {
-    let Columns { engines, published, has_original, unit } = *columns;
-    let is_rejected = findings.iter().any(|finding| finding.verdict.verdict == Answer::Rejected);
-    let is_original = findings.iter().any(|finding| finding.original.is_some());
-    let cause = published.filter(|_| is_rejected).and_then(|published| published.cause(claim, is_original));
-    let cause = cause.map_or(String::new(), |cause| format!("<small>{}</small>\n", escape(cause)));
+    let Columns { engines, published, words, measured, has_original, unit } = *columns;
+    let rejected = findings.iter().find(|finding| finding.verdict.verdict == Answer::Rejected);
+    let cause = rejected.zip(published).zip(measured).map(|((finding, published), measured)| cause(published, finding, measured));
+    let cause = cause.map_or(String::new(), |cause| format!("<small>{}</small>\n", escape(&cause)));
     let original = match findings.iter().find_map(|finding| finding.original.as_deref()) {
         Some(said) => format!("<td data-head=\"original\">{}</td>", escape(said)),
         None if has_original => "<td></td>".to_string(),
@@ -90,7 +106,7 @@ fn row(claim: &str, findings: &[&Finding], columns: &Columns<'_>) -> String {
         )
     };
     let cells: String = engines.iter().map(cell).collect();
-    let details = details(findings);
+    let details = details(findings, words);
     let claim = escape(claim);
     format!("<tr><td><details name=\"verdict\"><summary>{claim}</summary>\n{details}</details>{cause}</td>{original}{cells}</tr>\n")
 }
@@ -108,21 +124,27 @@ fn figure(finding: &Finding) -> String {
 }
 
 /// The judgements of a claim, one for each engine. A rule that all of them share stands once, above them.
-fn details(findings: &[&Finding]) -> String {
-    let rule = |finding: &Finding| format!("<p>{}</p>\n", escape(&finding.verdict.rule));
+fn details(findings: &[&Finding], words: &Words) -> String {
+    let rule = |finding: &Finding| format!("<p>{}</p>\n", escape(&rule(finding, words)));
     match findings {
         [first, others @ ..] if others.iter().all(|other| other.verdict.rule == first.verdict.rule) => {
-            rule(first) + &findings.iter().map(|finding| judgement(finding, "")).collect::<String>()
+            rule(first) + &findings.iter().map(|finding| judgement(finding, "", words)).collect::<String>()
         }
-        several => several.iter().map(|finding| judgement(finding, &rule(finding))).collect(),
+        several => several.iter().map(|finding| judgement(finding, &rule(finding), words)).collect(),
     }
 }
 
+/// The rule of a finding with its comparisons in words.
+fn rule(finding: &Finding, words: &Words) -> String {
+    let names = finding.comparisons.iter().map(|compared| (compared.name.clone(), words.say(&compared.name)));
+    Words::from(names.collect::<Vec<_>>()).say(&finding.verdict.rule)
+}
+
 /// One judgement, with its rule in HTML.
-fn judgement(finding: &Finding, rule: &str) -> String {
+fn judgement(finding: &Finding, rule: &str, words: &Words) -> String {
     let verdict = &finding.verdict;
     let name = verdict.verdict.name();
-    let rows: String = finding.comparisons.iter().map(compared).collect();
+    let rows: String = finding.comparisons.iter().map(|one| compared(one, words)).collect();
     let head = "<th>compared</th><th>should lie</th><th>ratio or mean, interval</th><th></th><th>change by cause</th>";
     let table = if rows.is_empty() { rows } else { framed(head, &rows) };
     // The table has the comparisons already.
@@ -135,18 +157,28 @@ fn judgement(finding: &Finding, rule: &str) -> String {
     )
 }
 
-fn compared(compared: &Compared) -> String {
+fn compared(compared: &Compared, words: &Words) -> String {
     let state = match compared.state {
         State::Holds => "holds",
         State::Refuted => "refuted",
         State::Open => "open",
     };
     let changes = compared.causes.iter().filter(|change| (change.above - change.below).abs() >= LEAST_CHANGE);
-    let changes: Vec<String> = changes.map(|change| format!("{} {:+.2}", change.cause, change.above - change.below)).collect();
+    let changes: Vec<String> =
+        changes.map(|change| format!("{} {:+.2}", cause_in_words(&change.cause), change.above - change.below)).collect();
     let figure = compared.ratio.map_or("not run".into(), |ratio| compared.figure(ratio.ratio, ratio.interval));
     let cells: String =
         [compared.bound.to_string(), figure, state.into()].iter().map(|text| format!("<td>{}</td>", escape(text))).collect();
-    format!("<tr><th>{}</th>{cells}<td class=\"text\">{}</td></tr>\n", escape(&compared.name), escape(&changes.join(", ")))
+    format!("<tr><th>{}</th>{cells}<td class=\"text\">{}</td></tr>\n", escape(&words.say(&compared.name)), escape(&changes.join(", ")))
+}
+
+/// A cause of bytes written: `compaction to L3` becomes `merges into level 3`.
+fn cause_in_words(cause: &str) -> String {
+    match (cause, cause.strip_prefix("compaction to L")) {
+        (_, Some(level)) => format!("merges into level {level}"),
+        ("wal", _) => "log".to_string(),
+        _ => cause.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -199,9 +231,9 @@ mod tests {
             comparisons: Vec::new(),
         };
         let [ours, theirs, other] = [finding("sinter", "all hold"), finding("rocksdb", "all hold"), finding("redis", "one holds")];
-        let html = details(&[&ours, &theirs]);
+        let html = details(&[&ours, &theirs], &Words::default());
         assert!(html.starts_with("<p>all hold</p>") && html.matches("all hold").count() == 1, "{html}");
-        let html = details(&[&ours, &other]);
+        let html = details(&[&ours, &other], &Words::default());
         assert!(html.contains("on SinterDB</p>\n<p>all hold</p>") && html.contains("on Redis</p>\n<p>one holds</p>"), "{html}");
     }
 }
