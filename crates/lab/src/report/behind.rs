@@ -3,9 +3,8 @@
 //! memory, settings by what the claims of their study measure. Made from the records of a folder, so that no list is kept by hand; tables
 //! of engines, documents and pages have their lists from here.
 
-use super::engines::COLUMNS;
 use super::load::Folder;
-use super::measures::{Measure, OfPart, Part, titled};
+use super::measures::{COMPARED, Measure, OfPart, Part, titled};
 use super::servers;
 use super::text::{engine, escape, number};
 use super::words::Words;
@@ -26,7 +25,7 @@ const LEAST_REPEATS: usize = 3;
 /// Number of differences of one figure from which on one line stands for all.
 const MANY: usize = 3;
 
-/// Figures of servers, beyond [`COLUMNS`]; each with whether more is better.
+/// Figures of servers, beyond [`COMPARED`]; each with whether more is better.
 const OF_SERVERS: &[(Measure<OfPart>, bool)] = &[
     (Measure { name: "longest PING, ms", column: "", meaning: "of a second client", of: |part| people(Metric::LongestPing, part) }, false),
     (Measure { name: "peak disk, MiB", column: "", meaning: "largest size on disk", of: |part| people(Metric::PeakDisk, part) }, false),
@@ -82,7 +81,7 @@ impl Figure {
 
 /// Figures by which rivals are compared.
 fn of_rivals() -> Vec<Figure> {
-    COLUMNS.iter().chain(OF_SERVERS).map(Figure::Column).collect()
+    COMPARED.iter().chain(OF_SERVERS).map(Figure::Column).collect()
 }
 
 /// Figures by which settings of a study are compared: the metrics of its claims, and of servers the columns of their table.

@@ -3,60 +3,11 @@
 use super::behind::{Difference, differences};
 use super::cells::{Workload, workloads};
 use super::load::Folder;
-use super::measures::{Measure, OfPart, PEAK_MEMORY, Part, SPACE_AMPLIFICATION};
+use super::measures::{COMPARED, Measure, OfPart};
 use super::text::{engine, escape, number, range};
 use crate::run::RunRecord;
 use crate::statistics::median;
-use crate::study::metric::Metric;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Columns, each with whether more is better.
-pub const COLUMNS: &[(Measure<OfPart>, bool)] = &[
-    (
-        Measure {
-            name: "operations/s",
-            column: "",
-            meaning: "of the phases that have operations",
-            of: |part| Metric::OperationsPerSecond.of(part.run, part.phases),
-        },
-        true,
-    ),
-    (
-        Measure {
-            name: "p99, µs",
-            column: "",
-            meaning: "latency, as the client saw it",
-            of: |part| Some(Metric::P99Latency.of(part.run, part.phases)? / 1000.0),
-        },
-        false,
-    ),
-    (
-        Measure {
-            name: "write amplification",
-            column: "",
-            meaning: "bytes written per user byte, debts included: by write calls, or by SinterDB's own account if that is more",
-            of: write_amplification,
-        },
-        false,
-    ),
-    (SPACE_AMPLIFICATION, false),
-    (PEAK_MEMORY, false),
-];
-
-/// Bytes written per user byte, by one instrument for all engines, whatever they count themselves: what the process handed to write calls.
-/// Stores into a mapped file are not among these bytes. SinterDB's log is mapped, so its own account stands where that is more.
-fn write_amplification(part: &Part<'_>) -> Option<f64> {
-    let engine = &part.run.spec.engine;
-    if engine.server.is_some() {
-        // Write calls of a server are replies, too.
-        return Metric::WriteAmplification.of(part.run, part.phases);
-    }
-    let user = part.sum(|phase| phase.written.user_bytes as f64);
-    let handed = part.sum(|phase| phase.process_written_bytes as f64);
-    let accounted = part.sum(|phase| phase.written.by_cause.iter().map(|line| line.bytes as f64).sum());
-    let written = if engine.name == "sinter" { handed.max(accounted) } else { handed };
-    (user > 0.0).then(|| written / user)
-}
 
 /// The figures of all repeats of a workload: by column and engine.
 pub struct Row {
@@ -100,7 +51,7 @@ impl<'a> Engines<'a> {
     /// Rows of the table in Markdown, for [`head`].
     pub fn markdown_rows(&self) -> String {
         let row = |row: &Row| {
-            let cells: String = (0..COLUMNS.len()).map(|c| format!(" {} |", row.medians(c))).collect();
+            let cells: String = (0..COMPARED.len()).map(|c| format!(" {} |", row.medians(c))).collect();
             format!("| {} |{cells}\n", row.workload)
         };
         self.rows.iter().map(row).collect()
@@ -108,12 +59,12 @@ impl<'a> Engines<'a> {
 
     /// The table as a section of a page.
     pub fn html(&self) -> String {
-        let head: String = COLUMNS.iter().map(|(m, _)| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name))).collect();
+        let head: String = COMPARED.iter().map(|(m, _)| format!("<th title=\"{}\">{}</th>", escape(m.meaning), escape(m.name))).collect();
         let row = |row: &Row| {
             let cell = |(place, (measure, _)): (usize, &(Measure<OfPart>, bool))| {
                 format!("<td data-head=\"{}\">{}</td>", escape(measure.name), escape(&row.medians(place)))
             };
-            let cells: String = COLUMNS.iter().enumerate().map(cell).collect();
+            let cells: String = COMPARED.iter().enumerate().map(cell).collect();
             format!("<tr><th>{}</th>{cells}</tr>\n", escape(&row.workload))
         };
         let rows: String = self.rows.iter().map(row).collect();
@@ -152,7 +103,7 @@ impl<'a> Engines<'a> {
         let others = self.names.iter().enumerate().skip(1);
         let against = |(place, name): (usize, &String)| {
             let other = self::engine(name);
-            let [rate, latency, written, space, memory] = COLUMNS else { return Vec::new() };
+            let [rate, latency, written, space, memory] = COMPARED else { return Vec::new() };
             let of = |column: &(Measure<OfPart>, bool)| self.ratios(column, place);
             let bytes = [
                 of(written).map(|(ratios, better)| format!("it writes {ratios} times as many bytes{better}")),
@@ -197,13 +148,13 @@ impl<'a> Engines<'a> {
 
 /// Names of the columns.
 pub fn columns() -> impl Iterator<Item = &'static str> {
-    COLUMNS.iter().map(|(measure, _)| measure.name)
+    COMPARED.iter().map(|(measure, _)| measure.name)
 }
 
 /// First two lines of the table in Markdown.
 pub fn head() -> String {
-    let names: String = COLUMNS.iter().map(|(measure, _)| format!(" {} |", measure.name)).collect();
-    format!("| workload |{names}\n|---|{}\n", "---|".repeat(COLUMNS.len()))
+    let names: String = COMPARED.iter().map(|(measure, _)| format!(" {} |", measure.name)).collect();
+    format!("| workload |{names}\n|---|{}\n", "---|".repeat(COMPARED.len()))
 }
 
 /// Rows of a workload, one for each measure.
@@ -211,7 +162,7 @@ fn rows(workload: &Workload<'_>, engines: &[String]) -> Vec<Row> {
     let values = |name: &str, engine: &str, of: OfPart| workload.of(engine).flat_map(|cell| cell.values(name, of)).collect();
     let row = |(name, _): (String, Vec<String>)| {
         let column = |(measure, _): &(Measure<OfPart>, bool)| engines.iter().map(|engine| values(&name, engine, measure.of)).collect();
-        Row { figures: COLUMNS.iter().map(column).collect(), workload: name }
+        Row { figures: COMPARED.iter().map(column).collect(), workload: name }
     };
     workload.parts().into_iter().map(row).collect()
 }
@@ -219,7 +170,7 @@ fn rows(workload: &Workload<'_>, engines: &[String]) -> Vec<Row> {
 impl Row {
     /// Median of an engine in the column of this name, and the number of its runs.
     pub fn median(&self, measure: &str, engine: usize) -> Option<(f64, usize)> {
-        let column = COLUMNS.iter().position(|(column, _)| column.name == measure)?;
+        let column = COMPARED.iter().position(|(column, _)| column.name == measure)?;
         let values = self.figures[column].get(engine)?;
         Some((median(values)?, values.len()))
     }
@@ -236,6 +187,7 @@ impl Row {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::measures::Part;
     use super::*;
     use crate::result::{CauseBytes, Machine, Memory, Space, Written};
     use crate::run::{Confinement, Limits, PhaseRecord, RECORD_VERSION, RunSpec, Source};
@@ -341,7 +293,7 @@ pub mod tests {
             let mut record = record(study.spec(&run).unwrap(), 1.0);
             record.phases[0].written.by_cause = [accounted - 50, 50].map(|bytes| CauseBytes { cause: "wal".into(), bytes }).into();
             let phases = [record.phases[0].name.clone()];
-            write_amplification(&Part { run: &record, phases: &phases })
+            (COMPARED[2].0.of)(&Part { run: &record, phases: &phases })
         };
         assert_eq!([150, 250].map(|bytes| amplification("sinter", bytes)), [Some(2.0), Some(2.5)], "200 bytes are known from write calls");
         assert_eq!([150, 250].map(|bytes| amplification("rocksdb", bytes)), [Some(2.0), Some(2.0)]);

@@ -93,6 +93,54 @@ pub const PEAK_MEMORY: Measure<OfPart> = Measure {
     of: |part| positive(Metric::PeakMemory.of(part.run, part.phases)? / MIB),
 };
 
+/// Figures in which engines are compared, each with whether more is better.
+pub const COMPARED: &[(Measure<OfPart>, bool)] = &[
+    (
+        Measure {
+            name: "operations/s",
+            column: "",
+            meaning: "of the phases that have operations",
+            of: |part| Metric::OperationsPerSecond.of(part.run, part.phases),
+        },
+        true,
+    ),
+    (
+        Measure {
+            name: "p99, µs",
+            column: "",
+            meaning: "latency, as the client saw it",
+            of: |part| Some(Metric::P99Latency.of(part.run, part.phases)? / 1000.0),
+        },
+        false,
+    ),
+    (
+        Measure {
+            name: "write amplification",
+            column: "",
+            meaning: "bytes written per user byte, debts included: by write calls, or by SinterDB's own account if that is more",
+            of: write_amplification,
+        },
+        false,
+    ),
+    (SPACE_AMPLIFICATION, false),
+    (PEAK_MEMORY, false),
+];
+
+/// Bytes written per user byte, by one instrument for all engines, whatever they count themselves: what the process handed to write calls.
+/// Stores into a mapped file are not among these bytes. SinterDB's log is mapped, so its own account stands where that is more.
+fn write_amplification(part: &Part<'_>) -> Option<f64> {
+    let engine = &part.run.spec.engine;
+    if engine.server.is_some() {
+        // Write calls of a server are replies, too.
+        return Metric::WriteAmplification.of(part.run, part.phases);
+    }
+    let user = part.sum(|phase| phase.written.user_bytes as f64);
+    let handed = part.sum(|phase| phase.process_written_bytes as f64);
+    let accounted = part.sum(|phase| phase.written.by_cause.iter().map(|line| line.bytes as f64).sum());
+    let written = if engine.name == "sinter" { handed.max(accounted) } else { handed };
+    (user > 0.0).then(|| written / user)
+}
+
 const WRITTEN: Measure<OfPart> = Measure {
     name: "written, MiB",
     column: "",
