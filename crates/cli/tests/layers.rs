@@ -253,7 +253,6 @@ const WITHOUT_CIRCLES: &[&str] = &["cli", "engine", "lab", "rivals", "script", "
 
 /// Circles that are still there, as `FOLDER: NAME NAME`. The list may only shrink; an entry that is no circle any more is a complaint, too.
 const CIRCLES: &[&str] = &[
-    "script/src: json sandbox",
     // A command may run other commands, ask for their properties or wait for them, so that it looks into the table that has it.
     "server/src/command: about acl bitmaps blocking clients clients_filter conditional config configuration connection debug dumps \
      durability effects events evicting functions hub info keyspecs latency migrate pops pubsub replicaof replication saving \

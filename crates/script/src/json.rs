@@ -3,7 +3,7 @@
 use crate::coding::{finish, put};
 use crate::lua::{Kind, Stack, native};
 use crate::number::{general, scan};
-use crate::sandbox;
+use crate::protected::protect;
 use std::ffi::{CStr, c_int};
 
 /// Deepest nesting that is encoded or decoded, whatever the settings say: both recurse on the stack of the process.
@@ -595,7 +595,7 @@ fn add(lua: Stack) {
         lua.copy(Stack::kept(2));
     } else {
         lua.new_table(0, 0);
-        sandbox::protect(lua, 0);
+        protect(lua, 0);
     }
     for (name, function) in functions {
         lua.copy(-2);

@@ -22,6 +22,7 @@ mod number;
 mod pack;
 mod pattern;
 mod program;
+mod protected;
 mod redis;
 mod reply;
 mod sandbox;

@@ -1,14 +1,15 @@
 //! Globals that scripts and functions see. A script cannot change any table that outlives it.
 //!
-//! Lua 5.1 has no read-only tables. A protected table is an empty table whose metatable leads to the table behind it. Functions of Lua's
-//! library that ignore metatables when they write to a table, or walk it, are replaced by ones that know protected tables.
+//! Functions of Lua's library that ignore metatables when they write to a table, or walk it, are replaced by ones that know protected
+//! tables.
 
 use crate::lua::{ALL, GLOBALS, Kind, Stack, native};
+use crate::protected::{READ_ONLY, behind_argument, protect};
 use crate::redis::{self, add};
 use crate::state::Mode;
 use crate::{bit, coding, json, msgpack, pack, sort, strings};
 use mlua_sys as ffi;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 
 /// Numbers in the registry of the tables that a machine needs to start a script, a function or a library.
 #[derive(Debug, Clone, Copy)]
@@ -30,42 +31,6 @@ pub(crate) struct Tables {
 const REMOVED: [&[u8]; 8] = [b"dofile", b"loadfile", b"print", b"getfenv", b"setfenv", b"newproxy", b"require", b"module"];
 /// Libraries whose tables scripts and functions share, since they have no settings.
 const LIBRARIES: [&[u8]; 8] = [b"string", b"table", b"math", b"coroutine", b"os", b"bit", b"struct", b"cmsgpack"];
-
-const READ_ONLY: &str = "Attempt to modify a readonly table";
-
-fn read_only(lua: Stack) -> c_int {
-    lua.fail(format_args!("{READ_ONLY}"))
-}
-
-/// Number in the registry of the table behind a protected one.
-fn behind(lua: Stack, address: *const c_void) -> Option<c_int> {
-    lua.state().protected.get().iter().find(|(table, _)| *table == address).map(|(_, number)| *number)
-}
-
-fn behind_argument(lua: Stack) -> Option<c_int> {
-    if lua.kind(1) == Kind::Table { behind(lua, lua.pointer(1)) } else { None }
-}
-
-/// Replaces the table on top by a protected one. `metatable`: slot of the table that `getmetatable` returns for it; 0: nil.
-pub(crate) fn protect(lua: Stack, metatable: c_int) {
-    lua.new_table(0, 0);
-    lua.new_table(0, 3);
-    lua.copy(-3);
-    lua.set_field(-2, b"__index");
-    lua.push_native(native(read_only), 0);
-    lua.set_field(-2, b"__newindex");
-    if metatable == 0 {
-        lua.push_boolean(false)
-    } else {
-        lua.copy(metatable)
-    }
-    lua.set_field(-2, b"__metatable");
-    lua.set_metatable(-2);
-    // The table behind stays in the registry as long as the machine lives.
-    lua.insert(-2);
-    let number = lua.keep();
-    lua.state().protected.get().push((lua.pointer(-1), number));
-}
 
 /// Stands in front of functions that write to their first argument and ignore its metatable: refuses protected tables.
 fn guarded(lua: Stack) -> c_int {
