@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::keyspecs::{self, Begin, Find, KeySpec};
 use super::spec::{LOADING, STALE, flag_names};
-use super::units::{self, Unit};
+use super::units::{Unit, Units, category};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, help, unknown_subcommand};
 use crate::glob;
 use crate::resp::Writer;
@@ -33,38 +33,39 @@ const HELP: &[&str] = &[
 ];
 
 /// Commands, without their subcommands.
-fn commands() -> impl Iterator<Item = &'static Unit> {
-    units::all().iter().filter(|unit| unit.parent.is_none())
+fn commands(units: &'static Units) -> impl Iterator<Item = &'static Unit> {
+    units.all().iter().filter(|unit| unit.parent.is_none())
 }
 
 fn command(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    let units = context.server.units;
     let Some(sub) = arguments.get(1) else {
-        context.reply.array(commands().count());
-        commands().for_each(|unit| describe(&mut context.reply, unit));
+        context.reply.array(commands(units).count());
+        commands(units).for_each(|unit| describe(units, &mut context.reply, unit));
         return Ok(());
     };
     let rest = &arguments[2..];
     let reply = &mut context.reply;
-    let named = |names: &[&[u8]]| names.iter().map(|name| units::find(name).map(units::get)).collect::<Vec<_>>();
+    let named = |names: &[&[u8]]| names.iter().map(|name| units.find(name).map(|number| units.get(number))).collect::<Vec<_>>();
     match () {
         () if is(sub, "help") => help(context, "COMMAND", HELP),
-        () if is(sub, "count") => reply.count(commands().count()),
+        () if is(sub, "count") => reply.count(commands(units).count()),
         () if is(sub, "info") => {
-            let wanted = if rest.is_empty() { commands().map(Some).collect() } else { named(rest) };
+            let wanted = if rest.is_empty() { commands(units).map(Some).collect() } else { named(rest) };
             reply.array(wanted.len());
             for unit in wanted {
                 match unit {
-                    Some(unit) => describe(reply, unit),
+                    Some(unit) => describe(units, reply, unit),
                     None => reply.null(),
                 }
             }
         }
         () if is(sub, "docs") => {
-            let wanted: Vec<&Unit> = if rest.is_empty() { commands().collect() } else { named(rest).into_iter().flatten().collect() };
+            let wanted: Vec<&Unit> = if rest.is_empty() { commands(units).collect() } else { named(rest).into_iter().flatten().collect() };
             reply.map(wanted.len());
-            wanted.into_iter().for_each(|unit| document(reply, unit));
+            wanted.into_iter().for_each(|unit| document(units, reply, unit));
         }
-        () if is(sub, "list") => list(reply, rest)?,
+        () if is(sub, "list") => list(units, reply, rest)?,
         () if is(sub, "getkeys") => keys_of(context.server, reply, rest, false)?,
         () if is(sub, "getkeysandflags") => keys_of(context.server, reply, rest, true)?,
         () => return Err(unknown_subcommand(arguments)),
@@ -79,7 +80,7 @@ fn simples<'a>(reply: &mut Writer, names: impl Iterator<Item = &'a str>) {
 }
 
 /// An entry of `COMMAND INFO`.
-fn describe(reply: &mut Writer, unit: &Unit) {
+fn describe(units: &Units, reply: &mut Writer, unit: &Unit) {
     reply.array(10);
     reply.bulk(unit.name.as_bytes());
     reply.integer(unit.arity.into());
@@ -96,7 +97,7 @@ fn describe(reply: &mut Writer, unit: &Unit) {
         reply.set(0);
     } else {
         reply.array(unit.subcommands.len());
-        unit.subcommands.clone().for_each(|number| describe(reply, units::get(number)));
+        unit.subcommands.clone().for_each(|number| describe(units, reply, units.get(number)));
     }
 }
 
@@ -139,7 +140,7 @@ fn specify(reply: &mut Writer, spec: &KeySpec) {
 }
 
 /// An entry of `COMMAND DOCS`. Subcommands are described by the `HELP` of their command.
-fn document(reply: &mut Writer, unit: &Unit) {
+fn document(units: &Units, reply: &mut Writer, unit: &Unit) {
     let command = unit.command;
     reply.bulk(unit.name.as_bytes());
     let mut pairs = vec![("since", unit.since), ("group", command.group.name())];
@@ -154,13 +155,13 @@ fn document(reply: &mut Writer, unit: &Unit) {
     if !unit.subcommands.is_empty() {
         reply.bulk(b"subcommands");
         reply.map(unit.subcommands.len());
-        unit.subcommands.clone().for_each(|number| document(reply, units::get(number)));
+        unit.subcommands.clone().for_each(|number| document(units, reply, units.get(number)));
     }
 }
 
 /// Replies with the names of commands and subcommands, all or those that a filter accepts.
-fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
-    let all = units::all().iter();
+fn list(units: &Units, reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
+    let all = units.all().iter();
     let names: Vec<&str> = match rest {
         [] => all.map(|unit| unit.name.as_str()).collect(),
         [word, by, what] if is(word, "filterby") && is(by, "pattern") => {
@@ -168,7 +169,7 @@ fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
             all.map(|unit| unit.name.as_str()).filter(|name| glob::matches(&what, name.as_bytes())).collect()
         }
         [word, by, what] if is(word, "filterby") && is(by, "aclcat") => {
-            let category = units::category(what);
+            let category = category(what);
             all.filter(|unit| unit.categories & category != 0).map(|unit| unit.name.as_str()).collect()
         }
         [word, by, _] if is(word, "filterby") && is(by, "module") => Vec::new(),
@@ -181,8 +182,8 @@ fn list(reply: &mut Writer, rest: &[&[u8]]) -> Outcome {
 
 /// Replies with the keys of a request, which names its command as clients do.
 fn keys_of(server: &Server, reply: &mut Writer, rest: &[&[u8]], with_flags: bool) -> Outcome {
-    let number = server.configuration.renames.find(rest[0]).and_then(|(number, _)| units::resolve(number, rest));
-    let unit = number.map(units::get).ok_or(Failure::fixed("ERR Invalid command specified"))?;
+    let number = server.configuration.renames.find(rest[0]).and_then(|(number, _)| server.units.resolve(number, rest));
+    let unit = number.map(|number| server.units.get(number)).ok_or(Failure::fixed("ERR Invalid command specified"))?;
     if !unit.specs.iter().any(KeySpec::is_of_keys) {
         return Err(Failure::fixed("ERR The command has no key arguments"));
     }

@@ -23,7 +23,7 @@ pub(super) use user::User;
 use super::arguments::{integer, is};
 use super::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::subcommand::wrong_form;
-use super::units::{self, CATEGORIES, Unit};
+use super::units::{CATEGORIES, Unit, category};
 use super::{Client, Command, Context, Failure, Group, Outcome, Server, Session, Topic, help, unknown_subcommand};
 use crate::keyspace::Keyspace;
 use crate::log::Level;
@@ -250,8 +250,8 @@ impl Server {
 
     /// Whether a client may run a request and read every key: requests such as `SORT .. GET` find keys in data that they read.
     pub(super) fn may_read_all(&self, session: &Session, name: &str, arguments: &[&[u8]]) -> bool {
-        let Some(number) = units::find(name.as_bytes()) else { return false };
-        self.users.users.get(&session.user).is_some_and(|user| user.may_read_all(&Request::new(number, arguments)))
+        let Some(number) = self.units.find(name.as_bytes()) else { return false };
+        self.users.users.get(&session.user).is_some_and(|user| user.may_read_all(&Request::new(self.units, number, arguments)))
     }
 
     fn note_refusal(&mut self, keyspace: &Keyspace, session: &Session, (reason, object): (&'static str, Vec<u8>), user: Vec<u8>) {
@@ -388,12 +388,12 @@ fn bulks(reply: &mut Writer, all: Vec<Vec<u8>>) {
 }
 
 fn cat(context: &mut Context, name: &[u8]) -> Outcome {
-    let category = units::category(name);
+    let category = category(name);
     if category == 0 {
         let name = name.get(..name.len().min(REPEATED)).unwrap_or_default();
         return Err(Failure::new([b"ERR Unknown category '", name, b"'"].concat()));
     }
-    let of_it = units::all().iter().filter(|unit| unit.categories & category != 0);
+    let of_it = context.server.units.all().iter().filter(|unit| unit.categories & category != 0);
     bulks(&mut context.reply, of_it.map(|unit| unit.name.clone().into_bytes()).collect());
     Ok(())
 }
@@ -499,9 +499,10 @@ fn dry_run(context: &mut Context, name: &[u8], words: &[&[u8]]) -> Outcome {
     let quoted = |start: &str, what: &[u8], end: &str| [start.as_bytes(), what, end.as_bytes()].concat();
     let Some(user) = users.by_name(name) else { return Err(Failure::new(quoted("ERR User '", name, "' not found"))) };
     let command = words.first().copied().unwrap_or_default();
-    let number = context.server.configuration.renames.find(command).and_then(|(number, _)| units::resolve(number, words));
+    let (renames, units) = (&context.server.configuration.renames, context.server.units);
+    let number = renames.find(command).and_then(|(number, _)| units.resolve(number, words));
     let Some(number) = number else { return Err(Failure::new(quoted("ERR Command '", command, "' not found"))) };
-    let request = Request::new(number, words);
+    let request = Request::new(units, number, words);
     if !request.unit.takes(words.len()) {
         return Err(Failure::new(quoted("ERR wrong number of arguments for '", request.unit.name.as_bytes(), "' command")));
     }

@@ -1,7 +1,7 @@
 //! Conditions by which `CLIENT KILL` and `CLIENT LIST` choose connections.
 
 use super::arguments::{integer_or, is};
-use super::clients::Client;
+use super::client::Client;
 use super::{Context, Failure, SYNTAX, Users};
 use crate::number::parse_integer;
 

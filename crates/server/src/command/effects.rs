@@ -1,91 +1,21 @@
 //! Effects of commands, noted as commands that repeat them: for the AOF and for replicas (`feed`).
 //!
-//! The keyspace traces which keys a command changes. A command that changed nothing is not logged. Most are logged as received; the table
-//! below has those that wait, or whose effect depends on more than the data and the request (the time, chance, defaults of options).
+//! The keyspace traces which keys a command changes. A command that changed nothing is not logged. Most are logged as received; `forms`
+//! has those that wait, or whose effect depends on more than the data and the request (the time, chance, defaults of options).
 //! A command has its own name, whatever clients call it here. Deadlines are logged as absolute times, and an expired key or field is logged
 //! as removed before the command that found it expired: replaying the log expires nothing by itself.
 
 use super::arguments::is;
+use super::forms::Form;
 use super::spec::WRITE;
 use super::units::Unit;
 use super::{Context, Failure, Server, hash_deadlines, steps};
 use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::LazyLock;
 
 /// Ids or members in one logged command, at most.
 pub(super) const MANY: usize = 1024;
-
-/// Form in which a command is logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// The request as received.
-    Same,
-    /// The request as received, even if it changed nothing.
-    Always,
-    /// The string that the key holds now.
-    String,
-    /// The present strings of all changed keys.
-    Strings,
-    /// The deadline that the key has now.
-    Deadline,
-    /// The present value and deadline of the field.
-    Field,
-    /// The present deadlines of the fields; with 2 arguments for each field in the request, also their values.
-    Fields(usize),
-    /// The values that all changed keys hold now.
-    Values,
-    /// A command of this name that removes one element from the changed key.
-    Pop(&'static str),
-    /// Another command, with the arguments from the first number on, less the second number at the end.
-    As(&'static str, usize, usize),
-    /// The entry with its id.
-    Entry,
-    /// A trim to the current length.
-    Trim,
-    /// The current state of the group and of its changed pending entries.
-    Pending,
-    /// Nothing: the handler logs its effect itself.
-    ByItself,
-}
-
-/// Commands that are not logged as received.
-const FORMS: &[(&str, Form)] = &[
-    ("flushall flushdb swapdb", Form::Always),
-    ("set setex psetex incrbyfloat", Form::String),
-    ("msetex", Form::Strings),
-    ("expire expireat pexpire pexpireat getex", Form::Deadline),
-    ("hincrbyfloat", Form::Field),
-    ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", Form::Fields(1)),
-    ("hsetex", Form::Fields(2)),
-    ("delex delifeq georadius georadiusbymember geosearchstore migrate pfdebug restore sort", Form::Values),
-    ("restore-asking", Form::Values),
-    ("blpop", Form::Pop("LPOP")),
-    ("brpop", Form::Pop("RPOP")),
-    ("bzpopmax", Form::Pop("ZPOPMAX")),
-    ("bzpopmin", Form::Pop("ZPOPMIN")),
-    ("blmove", Form::As("LMOVE", 1, 1)),
-    ("brpoplpush", Form::As("RPOPLPUSH", 1, 1)),
-    ("blmpop", Form::As("LMPOP", 2, 0)),
-    ("bzmpop", Form::As("ZMPOP", 2, 0)),
-    ("pfcount", Form::Same),
-    ("spop", Form::ByItself),
-    ("xadd", Form::Entry),
-    ("xtrim", Form::Trim),
-    // Both commands log the removed entries themselves.
-    ("xackdel xdelex", Form::Pending),
-    ("xautoclaim xclaim xreadgroup", Form::Pending),
-];
-
-static BY_NAME: LazyLock<HashMap<&'static str, Form>> =
-    LazyLock::new(|| FORMS.iter().flat_map(|(names, form)| names.split(' ').map(|name| (name, *form))).collect());
-
-/// Form in which a command is logged; `None`: as received, if it is a write.
-pub(super) fn form_of(name: &str) -> Option<Form> {
-    BY_NAME.get(name).copied()
-}
 
 fn form(unit: &Unit, arguments: &[&[u8]]) -> Form {
     match unit.form {
@@ -373,16 +303,7 @@ fn note_group(context: &mut Context, trace: &GroupTrace) -> Result<(), Failure> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::find;
     use super::*;
-
-    #[test]
-    fn all_names_are_commands() {
-        let names: Vec<&str> = FORMS.iter().flat_map(|(names, _)| names.split(' ')).collect();
-        assert_eq!(names.len(), BY_NAME.len(), "one of them is named twice");
-        let unknown: Vec<&&str> = names.iter().filter(|name| find(name.as_bytes()).is_none()).collect();
-        assert!(unknown.is_empty(), "{unknown:?}");
-    }
 
     #[test]
     fn the_id_stands_behind_the_options() {

@@ -2,7 +2,8 @@
 //! change its name, by command.
 
 use super::arguments::is;
-use super::conditional::{is_comparison, msetex_options};
+use super::comparison::is_comparison;
+use super::conditional::msetex_options;
 use super::hub::{Hub, Topic};
 use super::spec::READ;
 use super::{Command, Context, Server, keyspecs};

@@ -20,12 +20,12 @@ const fn geo(name: &'static str, arity: i32, run: Run) -> Command {
 }
 
 /// Indices of the keys of `GEORADIUS`: the set, and all destinations, of which the last one counts.
-pub(super) fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+fn radius_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys_behind(6, arguments))
 }
 
 /// Indices of the keys of `GEORADIUSBYMEMBER`, which are those of `GEORADIUS`.
-pub(super) fn radius_by_member_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+fn radius_by_member_keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     Some(keys_behind(5, arguments))
 }
 
@@ -54,10 +54,12 @@ pub(super) const COMMANDS: &[Command] = &[
     geo("geohash", -2, geohash).flags(READ).says("Positions of members as geohashes", "O(n), n being the number of members"),
     geo("geopos", -2, geopos).flags(READ).says("Positions of members", "O(n), n being the number of members"),
     geo("georadius", -6, georadius)
+        .finds_keys(radius_keys)
         .flags(WRITE | DENYOOM | MOVABLE)
         .says("Members around a position, which may be kept in another key", NEAR),
     geo("georadius_ro", -6, georadius_ro).flags(READ).since("3.2.10").says("Members around a position", NEAR),
     geo("georadiusbymember", -5, georadiusbymember)
+        .finds_keys(radius_by_member_keys)
         .flags(WRITE | DENYOOM | MOVABLE)
         .says("Members around a member, which may be kept in another key", NEAR),
     geo("georadiusbymember_ro", -5, georadiusbymember_ro).flags(READ).since("3.2.10").says("Members around a member", NEAR),

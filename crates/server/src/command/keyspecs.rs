@@ -3,9 +3,9 @@
 //! A specification says where the search begins, how far the keys reach from there, and what is done to them. Access rules,
 //! `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS` read one entry. [`keys`] decides cases that depend on the arguments (`SET .. GET`).
 
+use super::Command;
 use super::arguments::is;
-use super::conditional::is_comparison;
-use super::{Command, geo, migrate, sort, streams_read};
+use super::comparison::is_comparison;
 use crate::number::parse_integer;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -255,25 +255,14 @@ pub(super) fn only(specs: &[KeySpec]) -> Option<usize> {
     }
 }
 
-/// Commands whose keys stand among options. A search for a word such as `STREAMS` could find it where it is no option (a group named
-/// `streams`), so these arguments are parsed as for running the command. Each entry has the parser, and the flags of the first key and of
-/// the others.
-type Reader = fn(&[&[u8]]) -> Option<Vec<usize>>;
-const READERS: &[(&str, Reader, u16, u16)] = &[
-    ("georadius", geo::radius_keys, READ, REPLACE),
-    ("georadiusbymember", geo::radius_by_member_keys, READ, REPLACE),
-    ("migrate", migrate::keys, TAKE, TAKE),
-    ("sort", sort::keys, READ, REPLACE),
-    ("xread", streams_read::keys, READ, READ),
-    ("xreadgroup", streams_read::keys, READ, READ),
-];
-
 /// The keys among the arguments; `None`: the arguments are malformed. `specs` are those of the command or subcommand.
 pub(super) fn keys(command: &Command, specs: &'static [KeySpec], arguments: &[&[u8]]) -> Option<Vec<Key>> {
-    if let Some((_, read, first, others)) = READERS.iter().find(|(name, ..)| *name == command.name) {
-        let flags = |at: usize| if at == 0 { *first } else { *others };
-        let found = read(arguments)?.into_iter().enumerate();
-        return Some(found.map(|(at, position)| Key { position, flags: flags(at) }).collect());
+    if let Some(find) = command.finds_keys {
+        // The first key has the flags of the first specification, the others those of the last one.
+        let flags = |spec: Option<&KeySpec>| spec.map_or(0, |spec| spec.flags & !INCOMPLETE);
+        let (first, others) = (flags(specs.first()), flags(specs.last()));
+        let found = find(arguments)?.into_iter().enumerate();
+        return Some(found.map(|(at, position)| Key { position, flags: if at == 0 { first } else { others } }).collect());
     }
     let mut found = Vec::new();
     for spec in specs.iter().filter(|spec| spec.is_of_keys() && !spec.is_partial()) {
@@ -363,13 +352,14 @@ pub(super) fn range(specs: &[KeySpec]) -> (i32, i32, i32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TABLE;
-    use super::super::units;
+    use super::super::units::Units;
+    use super::super::{TABLE, find};
     use super::*;
 
     fn flags(line: &str) -> Option<String> {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let unit = units::get(units::resolve(units::find(words[0])?, &words)?);
+        let units = <&Units>::default();
+        let unit = units.get(units.resolve(units.find(words[0])?, &words)?);
         let keys = keys(unit.command, unit.specs, &words)?;
         let each = |key: &Key| format!("{}:{}", key.position, key.flag_names().collect::<Vec<_>>().join("+"));
         Some(keys.iter().map(each).collect::<Vec<_>>().join(" "))
@@ -405,7 +395,7 @@ mod tests {
             let Some(position) = only(specs) else { continue };
             let (command, _) = name.split_once('|').unwrap_or((name, ""));
             let words: Vec<&[u8]> = [command.as_bytes(), b"1", b"2", b"3", b"4", b"5"].to_vec();
-            let found = units::find(command.as_bytes()).and_then(|number| keys(units::get(number).command, specs, &words));
+            let found = find(command.as_bytes()).and_then(|command| keys(command, specs, &words));
             assert_eq!(found.map(|keys| keys.iter().map(|key| key.position).collect()), Some(vec![position]), "{name}");
         }
         let names = ["get", "object|encoding", "mget", "sort_ro", "spublish", "ping"];

@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::usage::Histogram;
-use super::{Command, Context, Failure, Group, Outcome, help, units, unknown_subcommand};
+use super::{Command, Context, Failure, Group, Outcome, help, unknown_subcommand};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
@@ -119,18 +119,19 @@ fn latest(context: &mut Context) {
 
 /// A command's name stands for the command and its subcommands; those that never ran are left out.
 fn histograms(context: &mut Context, names: &[&[u8]]) {
+    let units = context.server.units;
     let wanted: Vec<usize> = if names.is_empty() {
-        (0..units::all().len()).collect()
+        (0..units.all().len()).collect()
     } else {
-        let with_subs = |number: usize| std::iter::once(number).chain(units::get(number).subcommands.clone());
-        names.iter().filter_map(|name| units::find(name)).flat_map(with_subs).collect()
+        let with_subs = |number: usize| std::iter::once(number).chain(units.get(number).subcommands.clone());
+        names.iter().filter_map(|name| units.find(name)).flat_map(with_subs).collect()
     };
     let with_histogram = |number: usize| context.server.records.usage.of(number).histogram.as_deref().map(|histogram| (number, histogram));
     let all: Vec<(usize, &Histogram)> = wanted.into_iter().filter_map(with_histogram).collect();
     context.reply.map(all.len());
     for (number, histogram) in all {
         let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        context.reply.bulk(units::get(number).name.as_bytes());
+        context.reply.bulk(units.get(number).name.as_bytes());
         context.reply.map(2);
         context.reply.bulk(b"calls");
         context.reply.integer(integer(histogram.total()));

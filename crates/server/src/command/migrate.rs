@@ -5,7 +5,6 @@
 
 use super::arguments::{integer, is};
 use super::blocking::{Wait, kept};
-use super::session::refused;
 use super::spec::{DANGEROUS, MOVABLE, WRITE};
 use super::transfers::{NOT_READ, Parcel};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server};
@@ -23,6 +22,7 @@ const WATCHERS: u64 = 1 << 62;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Generic, "migrate", -6, migrate)
+    .finds_keys(keys)
     .keys(3, 3, 1)
     .flags(WRITE | MOVABLE | DANGEROUS)
     .since("2.6.0")
@@ -54,7 +54,7 @@ fn places(arguments: &[&[u8]]) -> Places {
 }
 
 /// Indices of the arguments that are keys.
-pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     arguments.get(3).map(|_| places(arguments).keys)
 }
 
@@ -222,7 +222,7 @@ fn finish(
     match failure {
         None => context.reply.ok(),
         // The outcome is a success, since keys may have been removed, and the effects of a failed command are not logged.
-        Some(text) => refused(context, &Failure::new(text)),
+        Some(text) => context.refuse(&Failure::new(text)),
     }
     Ok(())
 }

@@ -6,7 +6,6 @@
 use super::arguments::{integer, integer_or, is};
 use super::blocking::Reason;
 use super::replicas::{Replica, Stage};
-use super::replication::offset;
 use super::spec::{ADMIN, NOSCRIPT, Run, STALE, WRITE};
 use super::units::Unit;
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, Session, before_commit};
@@ -28,6 +27,11 @@ pub(super) const COMMANDS: &[Command] = &[
 
 pub(super) const READ_ONLY: Failure = Failure::fixed("READONLY You can't write against a read only replica.");
 const LINK_DOWN: Failure = Failure::fixed("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+
+/// Offset of the stream that the server has committed; 0 without a stream.
+pub(super) fn offset(keyspace: &Keyspace) -> u64 {
+    keyspace.stream().map_or(0, |position| position.offset)
+}
 
 impl Server {
     /// Whether the server is a replica.

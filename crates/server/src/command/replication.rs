@@ -5,12 +5,10 @@
 
 use super::arguments::{integer, is};
 use super::configuration::Class;
-use super::replicaof;
+use super::replicaof::{self, offset};
 use super::replicas::{Stage, Wish};
-use super::session::Replies;
 use super::spec::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NOSCRIPT, Run, STALE};
-use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server};
-use crate::keyspace::Keyspace;
+use super::{Command, Context, Failure, Group, Outcome, Replies, SYNTAX, Server};
 use crate::log::Level;
 use crate::number::parse_integer;
 use crate::persist::Selection;
@@ -222,11 +220,6 @@ impl Server {
         let is_enough = least == 0 || seconds == 0 || self.is_replica() || self.replicas.in_time(seconds, system::unix_ms()) >= least;
         if is_enough { Ok(()) } else { Err(NO_REPLICAS) }
     }
-}
-
-/// Offset of the stream that the server has committed; 0 without a stream.
-pub(super) fn offset(keyspace: &Keyspace) -> u64 {
-    keyspace.stream().map_or(0, |position| position.offset)
 }
 
 fn role(context: &mut Context, _: &[&[u8]]) -> Outcome {

@@ -11,7 +11,8 @@ use super::evicting::{FULL, FULL_FOR_SCRIPT};
 use super::replicaof::READ_ONLY;
 use super::session::{call, check_writes, identify};
 use super::spec::{DENYOOM, MAY_REPLICATE, NOSCRIPT, STALE, WRITE};
-use super::{Context, Ended, Failure, Outcome, Server, Session, blocking, clients, units};
+use super::units::Unit;
+use super::{Context, Ended, Failure, Late, Outcome, Server, Session, blocking, clients};
 use crate::feed;
 use crate::keyspace::{self, Keyspace};
 use crate::log::Level;
@@ -39,27 +40,6 @@ const BUSY_FUNCTION: Failure = Failure::fixed("BUSY Redis is busy running a scri
 /// Error for replies that Lua's memory could not hold.
 const TOO_LARGE: Failure = Failure::fixed("ERR the reply of the command is too large for a script");
 const NESTED: Failure = Failure::fixed("ERR A script is running already");
-
-/// The network, which serves other clients while a script is late.
-pub trait Late {
-    /// Serves other clients while the late script waits.
-    fn serve(&mut self, keyspace: &mut Keyspace, server: &mut Server);
-
-    /// Whether a request that runs a script which may take long returns [`Ended::CommitsFirst`] while there are uncommitted writes.
-    fn commits_first(&self) -> bool;
-}
-
-/// Implementation of [`Late`] without a network: no other client waits for the end of a script.
-#[derive(Debug)]
-pub struct Alone;
-
-impl Late for Alone {
-    fn serve(&mut self, _: &mut Keyspace, _: &mut Server) {}
-
-    fn commits_first(&self) -> bool {
-        false
-    }
-}
 
 /// Name and request of a late script.
 type LateScript = (Vec<u8>, Vec<Vec<u8>>);
@@ -279,7 +259,7 @@ impl Scripts {
     }
 
     /// Flags of a request: those of its command, and of a script or function that states its own, these instead, as in Redis.
-    pub(super) fn flags_of(&self, unit: &units::Unit, arguments: &[&[u8]]) -> u32 {
+    pub(super) fn flags_of(&self, unit: &Unit, arguments: &[&[u8]]) -> u32 {
         let Some(stated) = unit.runs_scripts().then(|| self.flags(unit.command.name, arguments)).flatten() else { return unit.flags };
         let writes = !stated.has(Flags::NO_WRITES);
         let adds = writes && !stated.has(Flags::ALLOW_OOM);
@@ -444,10 +424,10 @@ impl ScriptHost<'_> {
     fn admit(&mut self, arguments: &[&[u8]]) -> Result<usize, (Option<usize>, Failure)> {
         const UNKNOWN: Failure = Failure::fixed("ERR Unknown Redis command called from script");
         let (number, unit) = identify(self.server, self.session, arguments).map_err(|_| (None, UNKNOWN))?;
-        self.check(unit, &Request::new(number, arguments)).map(|()| number).map_err(|failure| (Some(number), failure))
+        self.check(unit, &Request::new(self.server.units, number, arguments)).map(|()| number).map_err(|failure| (Some(number), failure))
     }
 
-    fn check(&mut self, unit: &units::Unit, request: &Request) -> Outcome {
+    fn check(&mut self, unit: &Unit, request: &Request) -> Outcome {
         if !unit.takes(request.arguments.len()) {
             return Err(Failure::fixed("ERR Wrong number of args calling Redis command from script"));
         }
@@ -572,7 +552,7 @@ impl Host for ScriptHost<'_> {
 
     fn may_call(&mut self, arguments: &[&[u8]]) -> Option<bool> {
         let (number, _) = identify(self.server, self.session, arguments).ok()?;
-        Some(self.server.users.check(self.session.user, &Request::new(number, arguments)).is_ok())
+        Some(self.server.users.check(self.session.user, &Request::new(self.server.units, number, arguments)).is_ok())
     }
 
     fn log(&mut self, level: u8, line: &[u8]) {

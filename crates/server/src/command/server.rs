@@ -1,25 +1,16 @@
-//! The server: its clients, statistics and clock; commands that clear databases.
+//! Statistics and the clock of the server, clients that come and go; commands that clear databases.
 
 use super::acl::{self, Users};
 use super::arguments::{integer_or, is};
-use super::blocking::Reason;
-use super::clients::{Client, Pause};
-use super::configuration::{Class, OutputLimit, Supervised};
-use super::hub::Hub;
-use super::latency::Monitor;
-use super::slowlog::Slowlog;
+use super::client::Client;
+use super::configuration::{Class, OutputLimit};
 use super::spec::{DANGEROUS, FAST, LOADING, READ, Run, STALE, WRITE};
-use super::tracking::Tracking;
-use super::usage::{Stopwatch, Usage};
-use super::{Command, Configuration, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Session};
-use crate::append::AppendLog;
-use crate::feed::Feed;
+#[cfg(test)]
+use super::usage::Stopwatch;
+use super::{Command, Context, DB_INDEX, Failure, Group, Outcome, SYNTAX, Server, Session};
 use crate::keyspace::{DATABASES, Expired, Keyspace};
-use crate::log::{Level, Log};
-use crate::replication::{Replication, Upstream};
+use crate::log::Level;
 use crate::system;
-use crate::tls::Tls;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 const fn server(name: &'static str, arity: i32, run: Run) -> Command {
@@ -88,82 +79,6 @@ impl Statistics {
         let (all, before) = (keyspace.expired(), self.expired_before);
         Expired { keys: all.keys - before.keys, fields: all.fields - before.fields }
     }
-}
-
-/// State that all clients share, besides the data.
-#[derive(Debug, Default)]
-pub struct Server {
-    /// The settings.
-    pub configuration: Configuration,
-    /// Clients by session.
-    pub clients: BTreeMap<u64, Client>,
-    /// Clients to be closed, already removed from `clients`.
-    pub killed: Vec<u64>,
-    /// Clients whose wait has been ended by another, already removed from the keyspace's queues.
-    pub unblocked: Vec<(u64, Reason)>,
-    /// Subscriptions and monitors, and messages to them.
-    pub hub: Hub,
-    /// Clients that keep copies of values, and what they have read.
-    pub tracking: Tracking,
-    /// `CLIENT PAUSE`.
-    pub pause: Pause,
-    /// Counts since the start.
-    pub statistics: Statistics,
-    /// Data beyond `maxdata`.
-    pub excess: super::Excess,
-    /// State of `SAVE` and `BGSAVE`.
-    pub saving: super::Saving,
-    /// Values on their way to other servers.
-    pub transfers: super::Transfers,
-    /// Scripts and functions.
-    pub scripts: super::Scripts,
-    /// Effects of requests, for the AOF and for replicas.
-    pub feed: Feed,
-    /// The AOF, if there is one.
-    pub append: AppendLog,
-    /// The replication stream.
-    pub replication: Replication,
-    /// The link to the primary, if the server is a replica.
-    pub upstream: Upstream,
-    /// Replicas of this server.
-    pub replicas: super::Replicas,
-    /// When the server started, unix milliseconds.
-    pub started: u64,
-    /// 40 hexadecimal digits that differ from start to start.
-    pub run_id: String,
-    /// Expired keys are removed only when they are accessed.
-    pub keeps_expired: bool,
-    /// Writing requests wait, as the engine could take more writes only after a flush.
-    pub is_short_of_room: bool,
-    /// Requests that may add data wait, as keys are evicted too slowly.
-    pub is_behind_evicting: bool,
-    /// Users and their permissions.
-    pub users: Users,
-    /// Setup of TLS connections; `None`: there is no TLS.
-    pub tls: Option<Tls>,
-    /// Log of events.
-    pub log: Log,
-    /// The process manager that was detected.
-    pub supervised: Supervised,
-    /// The server was told to end, and ends after this event-loop iteration, or when replicas have everything.
-    pub is_ending: bool,
-    /// The server does not wait for replicas when it ends.
-    pub ends_now: bool,
-    /// Until when the server waits for replicas before it ends, unix milliseconds, and the offset that they have to acknowledge.
-    pub ends_at: Option<(u64, u64)>,
-    /// Records of commands: usage, slow log, latency.
-    pub records: Records,
-}
-
-/// Records of commands: usage, slow log, latency.
-#[derive(Debug, Default)]
-pub struct Records {
-    pub(super) usage: Usage,
-    pub(super) slowlog: Slowlog,
-    pub(super) latency: Monitor,
-    pub(super) stopwatch: Stopwatch,
-    /// Directives without effect that the log has already mentioned.
-    told: BTreeSet<&'static str>,
 }
 
 /// Rates, and the counts and the time (unix milliseconds) from which the next rates are computed.
@@ -296,7 +211,10 @@ impl Server {
     pub fn update(&mut self, session: &Session, active: u64) -> &mut Client {
         let client = self.clients.entry(session.id).or_default();
         client.update(session, active);
-        client.set_user(session.user, &self.users);
+        if client.user != session.user || client.user_name.is_empty() {
+            client.user = session.user;
+            client.user_name = self.users.name_of(session.user).unwrap_or_default().to_vec();
+        }
         client
     }
 

@@ -1,41 +1,25 @@
-//! A client's state, and the checks of a request before its command runs.
+//! Requests: the search for the command, the checks before it runs, the run, and records of it.
 
 use super::acl::{DEFAULT, Request};
-use super::blocking::{self, Wait, Waiting};
 use super::keys::database;
-use super::spec::{ADMIN, ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, STALE, WRITE};
-use super::steps::{self, Steps};
-use super::table::find_numbered;
+use super::spec::{
+    ADMIN, ALLOW_BUSY, DENYOOM, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, SKIP_MONITOR, STALE, WRITE,
+};
 use super::units::Unit;
 use super::{
-    Alone, Command, Context, Failure, Group, Late, Outcome, Scripts, Server, clients, effects, events, evicting, replication, slowlog,
-    strings, tracking, units, unknown_subcommand, wrong_arity,
+    Alone, Command, Context, Ended, Failure, Group, Late, Outcome, Replies, Server, Session, blocking, clients, effects, events, evicting,
+    replicaof, slowlog, steps, strings, tracking, unknown_subcommand, wrong_arity,
 };
-use crate::keyspace::{self, Keyspace, Passed, StringReader, Upload};
-use crate::persist::LongDump;
+use crate::keyspace::{Keyspace, Passed};
 use crate::resp::{Protocol, Writer};
 
 /// Bytes of a name or of arguments that an error message repeats, at most.
 const REPEATED: usize = 128;
 
-/// Replies that a client wants (`CLIENT REPLY`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Replies {
-    /// All replies.
-    #[default]
-    On,
-    /// No replies.
-    Off,
-    /// No reply to this command, nor to the next one.
-    SkipNext,
-    /// No reply to this command, then all.
-    Skip,
-}
-
 /// A command of a transaction that waits for `EXEC`.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// The number of the command or subcommand in [`units`].
+    /// The number of the command or subcommand in `units`.
     pub number: usize,
     /// Flags of the request when it was queued.
     pub flags: u32,
@@ -60,122 +44,6 @@ impl Multi {
     }
 }
 
-/// State of a client's connection.
-#[derive(Debug, Default)]
-pub struct Session {
-    /// Number of the session; never reused for another client.
-    pub id: u64,
-    /// The database that commands work on.
-    pub db: usize,
-    /// RESP version of the replies.
-    pub protocol: Protocol,
-    /// Name given by `CLIENT SETNAME`.
-    pub name: Vec<u8>,
-    /// Name and version of the client's library, given by `CLIENT SETINFO`.
-    pub library: [Vec<u8>; 2],
-    /// Whether all commands may be used, not only those for authentication.
-    pub is_authenticated: bool,
-    /// The number of the client's user.
-    pub(super) user: u64,
-    /// The command that ran last.
-    pub last_command: &'static str,
-    /// The subcommand of the command that ran last, if it has one.
-    pub last_subcommand: &'static str,
-    pub(super) replies: Replies,
-    pub(super) multi: Option<Multi>,
-    /// The connection is closed after the reply.
-    pub closes: bool,
-    /// Whether the client has asked for the end of the server, and waits for it.
-    pub awaits_end: bool,
-    /// Whether the client subscribes to anything.
-    pub(super) listens: bool,
-    /// Whether the client is exempt from being closed when connections take too much memory (`CLIENT NO-EVICT`).
-    pub(super) stays: bool,
-    /// Whether commands of the client leave access times of keys unchanged (`CLIENT NO-TOUCH`).
-    pub(super) leaves_no_trace: bool,
-    /// Whether `CLIENT CACHING` has been called for the next request or transaction.
-    pub(super) caching: bool,
-    /// Number of commands whose keys were remembered because the client tracks keys.
-    pub(super) reads: u64,
-    /// Whether the commands of a transaction or of a script are running.
-    pub(super) is_in_exec: bool,
-    /// Whether the session is that of a script.
-    pub(super) is_script: bool,
-    /// Whether the session is that of this replica's primary, or of a script of it.
-    pub is_primary: bool,
-    /// Whether the requests are those of a log, which were run before.
-    pub repeats_log: bool,
-    /// Whether the client is a replica: it gets the stream, and no replies.
-    pub is_replica: bool,
-    /// Position in a replication stream behind the client's last request, and so behind all its effects: the stream's number
-    /// ([`Keyspace::stream_number`]) and the offset.
-    pub(super) written: (u64, u64),
-    /// Readers that effects are kept from: bits of `redis.set_repl`.
-    pub(super) kept_from: u8,
-    /// The wait that the command that has just run asks for.
-    pub(super) asks: Option<Wait>,
-    /// The blocked request.
-    pub(super) waiting: Option<Waiting>,
-    /// Whether a blocked request is being run again.
-    pub(super) is_resumed: bool,
-    /// The key whose change has led to that run.
-    pub(super) woken: Option<Vec<u8>>,
-    /// The value of the running request, if it was stored in the keyspace while it was received.
-    pub uploaded: Option<Upload>,
-    /// Whether the request's value was in the keyspace when the command began.
-    pub is_uploaded: bool,
-    /// Long strings in the replies of the request, each with its position in the output.
-    pub later: Vec<(usize, LaterString)>,
-    /// Whether the caller of the session also works on requests in steps.
-    pub can_step: bool,
-    /// The request that is worked on in steps.
-    pub(super) steps: Option<Box<Steps>>,
-}
-
-/// A long string in a reply, read while the reply is sent.
-#[derive(Debug)]
-pub enum LaterString {
-    /// The string itself.
-    Plain(StringReader),
-    /// The string serialized by `DUMP`.
-    Dump(LongDump),
-}
-
-impl LaterString {
-    /// Bytes that are still to be read.
-    pub fn left(&self) -> u64 {
-        match self {
-            LaterString::Plain(reader) => reader.left(),
-            LaterString::Dump(dump) => dump.left(),
-        }
-    }
-
-    /// Appends the next bytes to `out`, about `most` at most.
-    ///
-    /// # Errors
-    /// Errors of the engine.
-    pub fn read(&mut self, most: usize, out: &mut Vec<u8>) -> keyspace::Result<()> {
-        match self {
-            LaterString::Plain(reader) => reader.read(most, out),
-            LaterString::Dump(dump) => dump.read(most, out),
-        }
-    }
-}
-
-/// Action for the connection after a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Go on with the next request.
-    Open,
-    /// Send the replies and close.
-    Closes,
-    /// The engine failed: drop the event-loop iteration.
-    EngineFailed,
-    /// The request runs a script that may take long, and was not run: the caller commits earlier writes, whose replies can leave then, and
-    /// runs it again.
-    CommitsFirst,
-}
-
 impl Session {
     /// A client that has just connected.
     pub fn new(id: u64, server: &Server) -> Self {
@@ -194,14 +62,14 @@ impl Session {
 
     /// Whether a request of the client runs a script that may take long, or makes the server a primary or a replica: everything before it
     /// is committed first.
-    fn begins_anew(&self, scripts: &Scripts, unit: &Unit, arguments: &[&[u8]]) -> bool {
+    fn begins_anew(&self, server: &Server, unit: &Unit, arguments: &[&[u8]]) -> bool {
         let begins_anew = |unit: &Unit, what: Option<&[u8]>| {
             let name = unit.command.name;
-            unit.runs_scripts() && scripts.may_take_long(name, what.unwrap_or_default())
+            unit.runs_scripts() && server.scripts.may_take_long(name, what.unwrap_or_default())
                 || ["failover", "psync", "replicaof", "slaveof"].contains(&name)
         };
         let Some(multi) = &self.multi else { return begins_anew(unit, arguments.get(1).copied()) };
-        let queued = |queued: &Queued| begins_anew(units::get(queued.number), queued.arguments.get(1).map(Vec::as_slice));
+        let queued = |queued: &Queued| begins_anew(server.units.get(queued.number), queued.arguments.get(1).map(Vec::as_slice));
         unit.command.name == "exec" && multi.commands.iter().any(queued)
     }
 
@@ -262,6 +130,35 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Whether a request has a number of arguments that its command takes.
+    pub fn is_well_formed(&self, server: &Server, arguments: &[&[u8]]) -> bool {
+        identify(server, self, arguments).is_ok_and(|(_, unit)| unit.takes(arguments.len()))
+    }
+
+    /// Intent of a request of this client, or of the transaction that it ends; `None`: there is no such command. Two arguments are enough.
+    pub fn intent(&self, server: &Server, arguments: &[&[u8]]) -> Option<Intent> {
+        let (_, unit) = identify(server, self, arguments).ok()?;
+        let flags = server.scripts.flags_of(unit, arguments);
+        let writes = |flags: u32| flags & (WRITE | MAY_REPLICATE) != 0;
+        Some(Intent { writes: self.has((unit, flags), writes), adds: self.has((unit, flags), may_add) })
+    }
+}
+
+/// Whether a request with these flags may add data: also one that runs a script which may write.
+fn may_add(flags: u32) -> bool {
+    flags & DENYOOM != 0 || flags & SKIP_MONITOR != 0 && flags & (WRITE | MAY_REPLICATE) != 0
+}
+
+/// Effects that a request may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intent {
+    /// Whether the request changes data, or concerns other servers.
+    pub writes: bool,
+    /// Whether the request adds data, as `SET` does; `DEL` and `EXPIRE` do not.
+    pub adds: bool,
+}
+
 fn unknown_command(arguments: &[&[u8]]) -> Failure {
     let cut = |bytes: &[u8], most: usize| bytes.get(..bytes.len().min(most)).unwrap_or_default().to_vec();
     let mut repeated = Vec::new();
@@ -279,7 +176,7 @@ fn unknown_command(arguments: &[&[u8]]) -> Failure {
 /// Finds a command by the name that a request has, with its number among all units.
 fn named(server: &Server, session: &Session, name: &[u8]) -> Option<(usize, &'static Command)> {
     // A primary sends commands' own names; one that is a Redis sends the names that its clients use, which may be those of clients here.
-    let own = if session.is_primary { find_numbered(name) } else { None };
+    let own = if session.is_primary { server.units.command(name) } else { None };
     own.or_else(|| server.configuration.renames.find(name))
 }
 
@@ -290,8 +187,8 @@ pub(super) fn identify(server: &Server, session: &Session, arguments: &[&[u8]]) 
     if arguments.get(1).is_some_and(|word| !command.knows(word)) {
         return Err(unknown_subcommand(arguments));
     }
-    let number = units::resolve(number, arguments).ok_or_else(|| unknown_subcommand(arguments))?;
-    Ok((number, units::get(number)))
+    let number = server.units.resolve(number, arguments).ok_or_else(|| unknown_subcommand(arguments))?;
+    Ok((number, server.units.get(number)))
 }
 
 /// Checks whether a request may be run.
@@ -403,7 +300,7 @@ pub fn execute_in(
     let (number, name) = identified.as_ref().map_or((None, ""), |(number, unit)| (Some(*number), unit.command.name));
     let ended = match identified {
         Err(failure) => reject(server, session, (None, arguments), &failure, out),
-        Ok((number, unit)) => match check(keyspace, server, session, &Request::new(number, arguments)) {
+        Ok((number, unit)) => match check(keyspace, server, session, &Request::new(server.units, number, arguments)) {
             Err(failure) if unit.command.name == "exec" => {
                 session.multi = None;
                 keyspace.unwatch(session.id);
@@ -412,9 +309,7 @@ pub fn execute_in(
                 reject(server, session, (Some(number), arguments), &Failure::new(text), out)
             }
             Err(failure) => reject(server, session, (Some(number), arguments), &failure, out),
-            Ok(())
-                if has_uncommitted(keyspace, server) && late.commits_first() && session.begins_anew(&server.scripts, unit, arguments) =>
-            {
+            Ok(()) if has_uncommitted(keyspace, server) && late.commits_first() && session.begins_anew(server, unit, arguments) => {
                 server.statistics.commands -= 1;
                 return Ended::CommitsFirst;
             }
@@ -478,7 +373,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let (lookups, waited) = (context.keyspace.lookups(), context.keyspace.waited());
     let reads = context.session.reads;
     let mut ended = Ended::Open;
-    let unit = units::get(number);
+    let unit = context.server.units.get(number);
     let leaves_no_trace = context.session.leaves_no_trace && unit.name != "touch";
     context.keyspace.begin_command(!leaves_no_trace && !unit.command.has(KEEPS_USE));
     let notifies = context.server.configuration.events.is_on();
@@ -490,7 +385,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     context.keyspace.note_own_deadlines(passed == Passed::Removed && context.server.is_replica());
     let mut result = (unit.command.run)(context, arguments);
     if matches!(result, Err(Failure::InSteps)) {
-        result = steps::begun(context, number, arguments, start);
+        result = begin_steps(context, number, arguments, start);
         if result.is_ok() {
             if context.server.tracking.is_on() {
                 tracking::ran(context, unit, arguments, reads);
@@ -506,7 +401,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
         // While a script runs, no request ends in the log, also none of another client: the writes belong to the request of the script.
         if !context.session.is_in_exec && !context.server.scripts.is_running() {
             context.server.feed.end_request();
-            let end = replication::offset(context.keyspace) + context.server.feed.unfed();
+            let end = replicaof::offset(context.keyspace) + context.server.feed.unfed();
             context.session.written = (context.keyspace.stream_number(), end);
         }
     }
@@ -541,22 +436,31 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
 
+/// Suspends a request whose run has begun a task: drops the reply since `start`. Removals of expired keys by the run stay.
+fn begin_steps(context: &mut Context, number: usize, arguments: &[&[u8]], start: usize) -> Outcome {
+    context.reply.truncate(start);
+    context.session.later.retain(|(place, _)| *place < start);
+    let unit = context.server.units.get(number);
+    let noted = if context.server.feed.is_on() { effects::note(context, unit, arguments, true) } else { Ok(()) };
+    context.server.feed.end_request();
+    events::tell_ended(context.keyspace, context.server);
+    if context.server.hub.has_monitors() {
+        clients::tell(context, unit, arguments);
+    }
+    let is_silent = context.session.replies != Replies::On;
+    if let Some(steps) = context.session.steps.as_mut().filter(|_| noted.is_ok()) {
+        (steps.number, steps.request) = (number, blocking::kept(arguments));
+        steps.is_silent |= is_silent;
+    }
+    noted
+}
+
 /// Replies with the error of a command that has run. Failures of a primary's requests are noted, except those inside a script, which fails
 /// itself, and those of the engine, after which the primary sends the request again.
 fn fail(context: &mut Context, unit: &Unit, failure: &Failure) {
-    refused(context, failure);
+    context.refuse(failure);
     if context.session.is_primary && !context.session.is_script && !failure.is_engine() {
         context.server.upstream.note_failure(unit.name.as_bytes(), &failure.text());
-    }
-}
-
-/// Replies with an error, and counts it.
-pub(super) fn refused(context: &mut Context, failure: &Failure) {
-    let text = failure.text();
-    context.reply.error(&text);
-    if !matches!(failure, Failure::Counted(_)) {
-        context.server.statistics.errors += 1;
-        context.server.records.usage.error(&text);
     }
 }
 
@@ -568,7 +472,7 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     let ns = last + context.session.steps.as_ref().map_or(0, |steps| steps.spent);
     let now = context.keyspace.now();
     server.took("commit", now, others);
-    let unit = units::get(number);
+    let unit = server.units.get(number);
     if unit.runs_scripts() {
         server.scripts.took(unit.command.name, arguments.get(1).copied().unwrap_or_default(), ns);
     }

@@ -16,7 +16,7 @@ const fn sorting(name: &'static str, run: Run) -> Command {
 
 /// Indices of the key to sort and of the last `STORE` key. Keys read by `BY` and `GET` depend on the elements and are not among the
 /// arguments.
-pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let (mut at, mut stored) = (2, None);
     while let Some(word) = arguments.get(at) {
         at += match () {
@@ -34,7 +34,7 @@ pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    sorting("sort", sort).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
+    sorting("sort", sort).finds_keys(keys).flags(WRITE | DENYOOM | MOVABLE | DANGEROUS),
     sorting("sort_ro", sort_ro).flags(READ | MOVABLE | DANGEROUS).since("7.0.0"),
 ];
 

@@ -143,6 +143,9 @@ const FLAG_NAMES: &[(u32, &str)] = &[
 /// A function that runs a command; the first argument is the command's name.
 pub type Run = fn(&mut Context, &[&[u8]]) -> Outcome;
 
+/// A function that finds the positions of the keys among a request's arguments; `None`: the arguments are malformed.
+pub(super) type FindKeys = fn(&[&[u8]]) -> Option<Vec<usize>>;
+
 /// A command.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
@@ -151,6 +154,9 @@ pub struct Command {
     /// Number of arguments, the name included; negative: at least so many.
     pub arity: i32,
     flags: u32,
+    /// Finds the positions of keys that stand among options, by parsing the arguments as the command does: a search for a word such as
+    /// `STREAMS` could find it where it is no option (a group named `streams`).
+    pub(super) finds_keys: Option<FindKeys>,
     /// First key, last key (negative: counted from the end), step between keys; zeros: no keys.
     pub keys: (i32, i32, i32),
     /// Subcommands; empty: any word is an argument.
@@ -169,7 +175,8 @@ pub struct Command {
 
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
-        Command { name, arity, flags: 0, keys: (0, 0, 0), subcommands: &[], group, since: "1.0.0", summary: "", complexity: "O(1)", run }
+        let (keys, since) = ((0, 0, 0), "1.0.0");
+        Command { name, arity, flags: 0, finds_keys: None, keys, subcommands: &[], group, since, summary: "", complexity: "O(1)", run }
     }
 
     pub(super) const fn flags(mut self, flags: u32) -> Self {
@@ -179,6 +186,11 @@ impl Command {
 
     pub(super) const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
         self.keys = (first, last, step);
+        self
+    }
+
+    pub(super) const fn finds_keys(mut self, find: FindKeys) -> Self {
+        self.finds_keys = Some(find);
         self
     }
 

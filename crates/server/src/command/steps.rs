@@ -12,15 +12,11 @@
 //!
 //! Transactions, and sessions without a network, do all work at once.
 
-use super::acl::Request;
-use super::session::{Replies, call, check_writes, refused};
-use super::spec::WRITE;
-use super::{Alone, Context, Ended, Failure, Outcome, Server, Session, blocking, clients, effects, tell_ended, units};
+use super::{Context, Failure, Server, Session};
 use crate::bits::{self, Operation};
 use crate::feed::Feed;
 use crate::keyspace::{self, DATABASES, Keyspace, StringReader, Trace, Upload};
 use crate::rdb::crc64;
-use crate::resp::Writer;
 
 /// Strings up to this size are worked on at once, bytes. Tests use a smaller limit.
 pub(super) const AT_ONCE: u64 = if cfg!(test) { 1 << 20 } else { 4 << 20 };
@@ -61,10 +57,10 @@ pub(super) struct Steps {
     /// The task; `None`: the request can be run again.
     task: Option<Task>,
     /// The number of the command in `units`.
-    number: usize,
-    request: Vec<Vec<u8>>,
+    pub number: usize,
+    pub request: Vec<Vec<u8>>,
     /// The client wants no reply.
-    is_silent: bool,
+    pub is_silent: bool,
     /// The finished string and its checksum.
     built: Option<(Upload, u64)>,
     /// The finished number.
@@ -286,25 +282,6 @@ pub(super) fn note_parts(context: &mut Context, changes: &[Trace]) -> Result<Opt
     Ok(None)
 }
 
-/// Suspends a request whose run has begun a task: drops the reply since `start`. Removals of expired keys by the run stay.
-pub(super) fn begun(context: &mut Context, number: usize, arguments: &[&[u8]], start: usize) -> Outcome {
-    context.reply.truncate(start);
-    context.session.later.retain(|(place, _)| *place < start);
-    let unit = units::get(number);
-    let noted = if context.server.feed.is_on() { effects::note(context, unit, arguments, true) } else { Ok(()) };
-    context.server.feed.end_request();
-    tell_ended(context.keyspace, context.server);
-    if context.server.hub.has_monitors() {
-        clients::tell(context, unit, arguments);
-    }
-    let is_silent = context.session.replies != Replies::On;
-    if let Some(steps) = context.session.steps.as_mut().filter(|_| noted.is_ok()) {
-        (steps.number, steps.request) = (number, blocking::kept(arguments));
-        steps.is_silent |= is_silent;
-    }
-    noted
-}
-
 /// Adds the duration of a run of the request, nanoseconds.
 pub(super) fn took(session: &mut Session, ns: u64) {
     if let Some(steps) = &mut session.steps {
@@ -312,13 +289,13 @@ pub(super) fn took(session: &mut Session, ns: u64) {
     }
 }
 
-/// Works on the session's request in steps until the server's clock reaches `until`, nanoseconds; runs the request again when the task is
-/// done.
-pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, until: u64, out: &mut Vec<u8>) -> Ended {
+/// Works on the task of the session's request until the server's clock reaches `until`, nanoseconds; true: the task is done, or there is
+/// none.
+pub(super) fn advance(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session, until: u64) -> keyspace::Result<bool> {
     let begun = server.monotonic_ns();
     let place = (session.db, session.id);
-    let Some(steps) = &mut session.steps else { return Ended::Open };
-    let mut failed = None;
+    let Some(steps) = &mut session.steps else { return Ok(true) };
+    let mut outcome = Ok(());
     for _ in 0..STEPS / STEP {
         let Some(task) = &mut steps.task else { break };
         match task.step(keyspace, &mut server.feed, place) {
@@ -330,7 +307,7 @@ pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session,
                 None => {}
             },
             Err(error) => {
-                failed = Some(error);
+                outcome = Err(error);
                 break;
             }
         }
@@ -339,54 +316,7 @@ pub fn work(keyspace: &mut Keyspace, server: &mut Server, session: &mut Session,
         }
     }
     steps.spent += server.monotonic_ns().saturating_sub(begun);
-    if failed.is_none() && steps.task.is_some() {
-        return Ended::Open;
-    }
-    run_again(keyspace, server, session, failed, out)
-}
-
-/// Runs a request again whose task is done or has failed.
-fn run_again(
-    keyspace: &mut Keyspace,
-    server: &mut Server,
-    session: &mut Session,
-    failed: Option<keyspace::Error>,
-    out: &mut Vec<u8>,
-) -> Ended {
-    let Some(steps) = &mut session.steps else { return Ended::Open };
-    let (number, is_silent, start) = (steps.number, steps.is_silent, out.len());
-    let request = std::mem::take(&mut steps.request);
-    let arguments: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
-    server.start_stopwatch();
-    session.is_resumed = true;
-    let reply = Writer::new(out, session.protocol);
-    let about = Request::new(number, &arguments);
-    let allowed = match failed {
-        Some(error) => Err(Failure::from(error)),
-        // The user's permissions can have changed since the work began.
-        None => server.allow(keyspace, session, &about).map_err(|refused| refused.failure(about.unit)),
-    };
-    let writes = about.unit.flags & WRITE != 0;
-    let allowed = allowed.and_then(|()| if writes { check_writes(server) } else { Ok(()) });
-    // The server can have become a replica since.
-    let allowed = allowed.and_then(|()| server.check_replica(session, writes));
-    let mut context = Context { keyspace, server, session, late: &mut Alone, reply };
-    let ended = match allowed {
-        Ok(()) => call(&mut context, number, &arguments),
-        Err(failure) => {
-            refused(&mut context, &failure);
-            if failure.is_engine() { Ended::EngineFailed } else { Ended::Open }
-        }
-    };
-    session.is_resumed = false;
-    if is_silent {
-        out.truncate(start);
-    }
-    if !session.is_in_steps() {
-        end(keyspace, server, session);
-        session.end_caching();
-    }
-    ended
+    outcome.map(|()| steps.task.is_none())
 }
 
 /// Ends a request that has its reply or will get none: drops its strings that no key has.

@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, integer_or, is};
 use super::spec::{DENYOOM, FAST, READ, WRITE};
-use super::streams::{entry_id, entry_ids, id_or_edge, range_end, range_start, reply_entry, reply_id, stream};
+use super::streams_ids::{entry_id, entry_ids, id_or_edge, range_end, range_start, reply_entry, reply_id, stream};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Change, EntryId, Group, GroupEdit, Head, Kind, Pending, check_member};

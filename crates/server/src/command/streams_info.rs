@@ -2,8 +2,8 @@
 
 use super::arguments::{Rest, is};
 use super::spec::READ;
-use super::streams::{reply_entry, reply_id, reply_range, stream};
 use super::streams_groups::no_such_group;
+use super::streams_ids::{reply_entry, reply_id, reply_range, stream};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::{Command, Context, Failure, NO_SUCH_KEY, Outcome};
 use crate::keyspace::{Consumer, EntryId, Group, Head, Pending};

@@ -3,7 +3,7 @@
 use super::arguments::{Rest, is};
 use super::blocking::{Wait, kept, milliseconds, null_array};
 use super::spec::{BLOCKING, MOVABLE, READ, WRITE};
-use super::streams::{entry_id, reply_entry, reply_id, reply_range, stream};
+use super::streams_ids::{entry_id, reply_entry, reply_id, reply_range, stream};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{self, EntryId, GroupEdit, Head, Kind, Pending, check_member};
 use crate::resp::{Protocol, Writer};
@@ -15,17 +15,19 @@ const AFTER_WAIT: u64 = 1000;
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     stream("xread", -4, xread)
+        .finds_keys(keys)
         .keys(0, 0, 0)
         .flags(READ | MOVABLE | BLOCKING)
         .says("The entries behind an id of each stream", "O(n), n being the entries that are returned"),
     stream("xreadgroup", -7, xreadgroup)
+        .finds_keys(keys)
         .keys(0, 0, 0)
         .flags(WRITE | MOVABLE | BLOCKING)
         .says("The next entries of streams for a consumer of a group", "O(n), n being the entries that are returned"),
 ];
 
 /// Indices of the keys among the arguments; `None`: the arguments are malformed.
-pub(super) fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
+fn keys(arguments: &[&[u8]]) -> Option<Vec<usize>> {
     let mut at = 1;
     while !is(arguments.get(at)?, "streams") {
         at += match arguments.get(at)? {

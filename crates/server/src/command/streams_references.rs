@@ -5,7 +5,7 @@
 use super::arguments::{integer_or, is};
 use super::effects::MANY;
 use super::spec::{FAST, WRITE};
-use super::streams::{entry_ids, stream};
+use super::streams_ids::{entry_ids, stream};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Blocks, Edit, EntryId, GroupEdit, Head, Keep, Keyspace, Kind};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Commands for strings.
 
 use super::arguments::{Rest, integer, is, span, wide};
-use super::conditional::Comparison;
+use super::comparison::Comparison;
 use super::spec::{DENYOOM, FAST, READ, WRITE};
 use super::steps::AT_ONCE;
 use super::{

@@ -1,6 +1,7 @@
-//! The table of all commands, and the search by name.
+//! The table of all commands.
 
 use super::spec::Command;
+use super::units::Units;
 use super::{about, absent, acl, config, latency, memory, replicaof, shutdown, slowlog};
 use super::{bitmaps, conditional, debug, geo, hyperloglog, lcs, sort};
 use super::{clients, durability, pops, pubsub};
@@ -8,10 +9,7 @@ use super::{
     connection, hash_deadlines, hashes, info, keys, lists, scan, server, sets, sorted, sorted_algebra, sorted_ranges, strings, transactions,
 };
 use super::{dumps, functions, migrate, replication, saving, scripts};
-use super::{keyspecs, units};
 use super::{streams, streams_groups, streams_info, streams_read, streams_references};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::LazyLock;
 
 /// All commands, family by family.
@@ -63,87 +61,35 @@ pub const TABLE: &[&[Command]] = &[
     functions::COMMANDS,
 ];
 
-impl Command {
-    /// Indices of the arguments that are keys; `None`: the arguments are malformed.
-    pub fn key_positions(&self, arguments: &[&[u8]]) -> Option<Vec<usize>> {
-        let unit = units::get(units::resolve(units::find(self.name.as_bytes())?, arguments)?);
-        Some(keyspecs::keys(self, unit.specs, arguments)?.iter().map(|key| key.position).collect())
+static UNITS: LazyLock<Units> = LazyLock::new(|| Units::new(TABLE));
+
+/// The units of [`TABLE`], to which a new server, its users, its statistics and its configuration refer.
+impl Default for &Units {
+    fn default() -> Self {
+        &UNITS
     }
 }
-
-/// Length of the longest name, bytes: longer ones are not looked up.
-const NAME_MAX: usize = 32;
-
-/// A name of at most [`NAME_MAX`] bytes in lower case, with zeros behind, and its length.
-#[derive(PartialEq, Eq)]
-struct Name([u64; NAME_MAX / 8], usize);
-
-impl Name {
-    fn of(name: &[u8]) -> Option<Name> {
-        let mut lower = [0u8; NAME_MAX];
-        lower.get_mut(..name.len())?.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        let mut words = [0; NAME_MAX / 8];
-        words.iter_mut().zip(lower.as_chunks::<8>().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
-        Some(Name(words, name.len()))
-    }
-}
-
-impl Hash for Name {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hasher.write_u64(self.0.iter().fold(0, |mixed: u64, word| mixed.rotate_left(23) ^ word));
-    }
-}
-
-/// Hasher for names of commands. The table's keys are constants, so that no client can make them collide.
-#[derive(Default)]
-struct NameHasher(u64);
-
-impl Hasher for NameHasher {
-    fn finish(&self) -> u64 {
-        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = word;
-    }
-}
-
-/// Commands by name, each with its number in [`units`].
-type ByName = HashMap<Name, (usize, &'static Command), BuildHasherDefault<NameHasher>>;
-
-static BY_NAME: LazyLock<ByName> = LazyLock::new(|| {
-    let commands = units::all().iter().enumerate().filter(|(_, unit)| unit.parent.is_none());
-    commands.filter_map(|(number, unit)| Some((Name::of(unit.command.name.as_bytes())?, (number, unit.command)))).collect()
-});
 
 /// Finds a command by name, in capitals or not.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
-    find_numbered(name).map(|(_, command)| command)
-}
-
-/// Like [`find`], with the command's number in [`units`].
-pub(super) fn find_numbered(name: &[u8]) -> Option<(usize, &'static Command)> {
-    BY_NAME.get(&Name::of(name)?).copied()
+    UNITS.command(name).map(|(_, command)| command)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::keyspecs;
     use super::super::spec::{READ, WRITE};
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_table_is_whole() {
         let all: Vec<&Command> = TABLE.iter().flat_map(|family| family.iter()).collect();
-        assert_eq!(BY_NAME.len(), all.len(), "two commands of one name");
+        let names: BTreeSet<&str> = all.iter().map(|command| command.name).collect();
+        assert_eq!(names.len(), all.len(), "two commands of one name");
         for command in all {
             let name = command.name;
-            assert!(name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_-".contains(&byte)), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_-".contains(&byte)), "{name}");
             assert!(!command.summary.is_empty() && !command.complexity.is_empty(), "{name} says nothing of itself");
             assert!(command.arity != 0 && find(name.to_ascii_uppercase().as_bytes()).is_some(), "{name}");
             assert!(!(command.has(WRITE) && command.has(READ)), "{name} writes or reads");
@@ -155,7 +101,9 @@ mod tests {
     fn keys_are_found_among_arguments() {
         let keys = |line: &str| {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            find(words[0]).and_then(|command| command.key_positions(&words))
+            let unit = UNITS.get(UNITS.resolve(UNITS.find(words[0])?, &words)?);
+            let keys = keyspecs::keys(unit.command, unit.specs, &words)?;
+            Some(keys.iter().map(|key| key.position).collect::<Vec<_>>())
         };
         assert_eq!(keys("get a"), Some(vec![1]));
         assert_eq!(keys("mset a 1 b 2"), Some(vec![1, 3]));

@@ -12,7 +12,7 @@ mod steps;
 mod streams;
 mod uses;
 
-use super::{Client, Ended, Server, Session, execute, units};
+use super::{Client, Ended, Server, Session, execute};
 use crate::keyspace::Keyspace;
 use crate::testing::fresh;
 use sinterdb::WriteOptions;
@@ -371,7 +371,7 @@ fn nothing_but_greetings_before_authentication() {
     let mut talk = Talk::new();
     talk.server.configuration.password = "secret".into();
     talk.server.take_users().unwrap();
-    for unit in units::all().iter().filter(|unit| unit.subcommands.is_empty()) {
+    for unit in talk.server.units.all().iter().filter(|unit| unit.subcommands.is_empty()) {
         let mut session = talk.client(1);
         let mut words: Vec<&str> = unit.name.split('|').collect();
         words.extend(unit.command.subcommands.first().filter(|_| unit.parent.is_none()));

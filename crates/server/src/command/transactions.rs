@@ -2,7 +2,7 @@
 
 use super::acl::{Refused, Request};
 use super::blocking;
-use super::session::{self, Multi, Queued, call};
+use super::session::{Multi, Queued, call};
 use super::spec::{ALLOW_BUSY, FAST, IMMEDIATE, KEEPS_USE, LOADING, NOSCRIPT, Run, STALE};
 use super::{Command, Context, Ended, Failure, Group, Outcome};
 
@@ -87,7 +87,7 @@ fn exec(context: &mut Context, _: &[&[u8]]) -> Outcome {
 fn run(context: &mut Context, commands: &[Queued]) -> Outcome {
     for queued in commands {
         let arguments: Vec<&[u8]> = queued.arguments.iter().map(Vec::as_slice).collect();
-        let request = Request::new(queued.number, &arguments);
+        let request = Request::new(context.server.units, queued.number, &arguments);
         if let Err(why) = context.server.allow(context.keyspace, context.session, &request) {
             let why = match why {
                 Refused::Command => "no permission to execute the command or subcommand",
@@ -96,7 +96,7 @@ fn run(context: &mut Context, commands: &[Queued]) -> Outcome {
             };
             let text = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no \
                         longer allowed for the following reason:";
-            session::refused(context, &Failure::new(format!("{text} {why}")));
+            context.refuse(&Failure::new(format!("{text} {why}")));
             continue;
         }
         let ended = call(context, queued.number, &arguments);

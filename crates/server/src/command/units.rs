@@ -3,15 +3,15 @@
 //! Redis counts, describes and permits subcommands like commands of their own (`config|get`). The table of commands names them; their
 //! properties are in this file.
 
-use super::effects::{Form, form_of};
+use super::forms::{Form, form_of};
 use super::keyspecs::{self, KeySpec};
 use super::spec::{
     self, ADMIN, ALLOW_BUSY, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, Group, LOADING, NOSCRIPT, PUBSUB, READ, SKIP_MONITOR, STALE,
     WRITE,
 };
-use super::table::TABLE;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// Categories of access rules, in the order of listings: bit n stands for the nth.
 pub(super) const CATEGORIES: &[&str] = &[
@@ -355,57 +355,134 @@ fn add(units: &mut Vec<Unit>, command: &'static Command) {
     units[at].subcommands = at + 1..units.len();
 }
 
-static ALL: LazyLock<Vec<Unit>> = LazyLock::new(|| {
-    let mut units = Vec::new();
-    TABLE.iter().flat_map(|family| family.iter()).for_each(|command| add(&mut units, command));
-    units
-});
+/// Length of the longest name, bytes: longer ones are not looked up.
+const NAME_MAX: usize = 32;
 
-/// Numbers of units by name.
-static BY_NAME: LazyLock<HashMap<&'static [u8], usize>> =
-    LazyLock::new(|| ALL.iter().enumerate().map(|(at, unit)| (unit.name.as_bytes(), at)).collect());
+/// A name of at most [`NAME_MAX`] bytes in lower case, with zeros behind, and its length.
+#[derive(PartialEq, Eq)]
+struct Name([u64; NAME_MAX / 8], usize);
 
-/// All units; the number of a unit is its index.
-pub(super) fn all() -> &'static [Unit] {
-    &ALL
+impl Name {
+    fn of(name: &[u8]) -> Option<Name> {
+        let mut lower = [0u8; NAME_MAX];
+        lower.get_mut(..name.len())?.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        let mut words = [0; NAME_MAX / 8];
+        words.iter_mut().zip(lower.as_chunks::<8>().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
+        Some(Name(words, name.len()))
+    }
 }
 
-/// The unit with this number, which must exist.
-pub(super) fn get(number: usize) -> &'static Unit {
-    &ALL[number]
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.0.iter().fold(0, |mixed: u64, word| mixed.rotate_left(23) ^ word));
+    }
 }
 
-/// The number of a command or a subcommand (`config|get`), in capitals or not.
-pub(super) fn find(name: &[u8]) -> Option<usize> {
-    BY_NAME.get(name.to_ascii_lowercase().as_slice()).copied()
+/// Hasher for names of commands. The table's keys are constants, so that no client can make them collide.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
 }
 
-/// The number of the command or subcommand of a request; `None`: the command has no such subcommand.
-pub(super) fn resolve(command: usize, arguments: &[&[u8]]) -> Option<usize> {
-    let whole = &ALL[command];
-    let Some(word) = arguments.get(1).filter(|_| !whole.subcommands.is_empty()) else { return Some(command) };
-    let is_it = |at: &usize| {
-        let sub = ALL[*at].name.as_bytes().get(whole.name.len() + 1..);
-        sub.is_some_and(|sub| word.eq_ignore_ascii_case(sub))
-    };
-    whole.subcommands.clone().find(is_it)
+/// Commands and subcommands of a table, with the lookup by name. A server, its users, its statistics and its configuration refer to the
+/// units of all commands, which `table` provides as the default of `&Units`.
+pub struct Units {
+    /// The number of a unit is its index.
+    all: Vec<Unit>,
+    /// Numbers of commands and subcommands by name.
+    numbers: HashMap<Vec<u8>, usize>,
+    /// Commands by name, each with its number.
+    commands: HashMap<Name, (usize, &'static Command), BuildHasherDefault<NameHasher>>,
+}
+
+impl fmt::Debug for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Units({})", self.all.len())
+    }
+}
+
+impl PartialEq for Units {
+    fn eq(&self, other: &Units) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Units {}
+
+impl Units {
+    /// The units of a table of commands.
+    pub(super) fn new(table: &'static [&'static [Command]]) -> Units {
+        let mut all = Vec::new();
+        table.iter().flat_map(|family| family.iter()).for_each(|command| add(&mut all, command));
+        let numbers = all.iter().enumerate().map(|(number, unit)| (unit.name.clone().into_bytes(), number)).collect();
+        let commands = all.iter().enumerate().filter(|(_, unit)| unit.parent.is_none());
+        let commands = commands.filter_map(|(number, unit)| Some((Name::of(unit.name.as_bytes())?, (number, unit.command)))).collect();
+        Units { all, numbers, commands }
+    }
+
+    /// All units; the number of a unit is its index.
+    pub(super) fn all(&self) -> &[Unit] {
+        &self.all
+    }
+
+    /// The unit with this number, which must exist.
+    pub(super) fn get(&self, number: usize) -> &Unit {
+        &self.all[number]
+    }
+
+    /// The number of a command or a subcommand (`config|get`), in capitals or not.
+    pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
+        self.numbers.get(name.to_ascii_lowercase().as_slice()).copied()
+    }
+
+    /// A command by its own name, in capitals or not, with its number.
+    pub(super) fn command(&self, name: &[u8]) -> Option<(usize, &'static Command)> {
+        self.commands.get(&Name::of(name)?).copied()
+    }
+
+    /// The number of the command or subcommand of a request; `None`: the command has no such subcommand.
+    pub(super) fn resolve(&self, command: usize, arguments: &[&[u8]]) -> Option<usize> {
+        let whole = &self.all[command];
+        let Some(word) = arguments.get(1).filter(|_| !whole.subcommands.is_empty()) else { return Some(command) };
+        let is_it = |at: &usize| {
+            let sub = self.all[*at].name.as_bytes().get(whole.name.len() + 1..);
+            sub.is_some_and(|sub| word.eq_ignore_ascii_case(sub))
+        };
+        whole.subcommands.clone().find(is_it)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::TABLE;
     use super::*;
 
     #[test]
     fn every_command_is_a_unit_and_so_are_subcommands() {
-        assert_eq!(BY_NAME.len(), ALL.len(), "two of one name");
-        for (at, unit) in ALL.iter().enumerate() {
-            assert_eq!(find(unit.name.to_ascii_uppercase().as_bytes()), Some(at), "{}", unit.name);
+        let units = <&Units>::default();
+        assert_eq!(units.numbers.len(), units.all.len(), "two of one name");
+        for (at, unit) in units.all.iter().enumerate() {
+            assert_eq!(units.find(unit.name.to_ascii_uppercase().as_bytes()), Some(at), "{}", unit.name);
             assert!(unit.categories != 0, "{} has no category", unit.name);
         }
-        let config = find(b"config").unwrap();
-        assert_eq!(resolve(config, &[b"CONFIG", b"Get", b"*"]), find(b"config|get"));
-        assert_eq!(resolve(config, &[b"CONFIG"]), Some(config));
-        assert_eq!(resolve(config, &[b"CONFIG", b"no"]), None);
+        let config = units.find(b"config").unwrap();
+        assert_eq!(units.resolve(config, &[b"CONFIG", b"Get", b"*"]), units.find(b"config|get"));
+        assert_eq!(units.resolve(config, &[b"CONFIG"]), Some(config));
+        assert_eq!(units.resolve(config, &[b"CONFIG", b"no"]), None);
     }
 
     #[test]
@@ -424,6 +501,7 @@ mod tests {
 
     #[test]
     fn categories_are_those_of_the_protocol() {
+        let units = <&Units>::default();
         for (name, expected) in [
             ("get", "@read @string @fast"),
             ("set", "@write @string @slow"),
@@ -442,7 +520,7 @@ mod tests {
             ("acl|whoami", "@slow"),
             ("acl|setuser", "@admin @slow @dangerous"),
         ] {
-            let unit = get(find(name.as_bytes()).unwrap());
+            let unit = units.get(units.find(name.as_bytes()).unwrap());
             assert_eq!(unit.category_names().collect::<Vec<_>>().join(" "), expected, "{name}");
         }
     }

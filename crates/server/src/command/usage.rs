@@ -1,6 +1,6 @@
 //! Statistics of commands: calls, durations and errors.
 
-use super::units;
+use super::units::Units;
 use sinterdb::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,21 +101,23 @@ pub(super) struct Used {
 /// Counts of commands and errors.
 #[derive(Debug)]
 pub(super) struct Usage {
+    units: &'static Units,
     /// Indexed by number of the unit.
-    units: Vec<Used>,
+    used: Vec<Used>,
     errors: BTreeMap<String, u64>,
 }
 
 impl Default for Usage {
     fn default() -> Self {
-        Usage { units: vec![Used::default(); units::all().len()], errors: BTreeMap::new() }
+        let units = <&Units>::default();
+        Usage { units, used: vec![Used::default(); units.all().len()], errors: BTreeMap::new() }
     }
 }
 
 impl Usage {
     /// Counts a call. `tracks`: its duration also goes into the histogram.
     pub fn called(&mut self, number: usize, ns: u64, failed: bool, tracks: bool) {
-        let used = &mut self.units[number];
+        let used = &mut self.used[number];
         used.calls += 1;
         used.ns += ns;
         used.failed += u64::from(failed);
@@ -126,7 +128,7 @@ impl Usage {
 
     /// Counts a call that was refused and not run.
     pub fn rejected(&mut self, number: usize) {
-        self.units[number].rejected += 1;
+        self.used[number].rejected += 1;
     }
 
     /// Counts an error reply.
@@ -142,11 +144,12 @@ impl Usage {
 
     /// Units that were called, with name and statistics.
     pub fn used(&self) -> impl Iterator<Item = (&'static str, &Used)> {
-        units::all().iter().map(|unit| unit.name.as_str()).zip(&self.units).filter(|(_, used)| used.calls + used.rejected + used.failed > 0)
+        let names = self.units.all().iter().map(|unit| unit.name.as_str());
+        names.zip(&self.used).filter(|(_, used)| used.calls + used.rejected + used.failed > 0)
     }
 
     pub fn of(&self, number: usize) -> &Used {
-        &self.units[number]
+        &self.used[number]
     }
 
     pub fn errors(&self) -> impl Iterator<Item = (&str, u64)> {

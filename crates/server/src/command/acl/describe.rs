@@ -2,23 +2,24 @@
 
 use super::selector::Selector;
 use super::user::User;
-use crate::command::units::{self, CATEGORIES};
+use crate::command::units::{CATEGORIES, Unit};
 
 /// The command rules of a selector: first the categories that fit best, then the single commands in which the selector differs from them.
 pub(super) fn commands(selector: &Selector) -> Vec<u8> {
     let adds = !selector.is_subtractive();
+    let units = selector.units.all();
     let mut rules = vec![if adds { b"-@all".to_vec() } else { b"+@all".to_vec() }];
     // Permissions that the rules so far create, and those of the selector that no rule has stated yet.
-    let mut made = vec![!adds; units::all().len()];
+    let mut made = vec![!adds; units.len()];
     let mut left: Vec<bool> = (0..made.len()).map(|number| selector.allows_unit(number)).collect();
     let mut unused: Vec<usize> = (0..CATEGORIES.len()).collect();
-    while let Some(place) = best_category(&left, &unused, adds) {
+    while let Some(place) = best_category(units, &left, &unused, adds) {
         let category = unused.remove(place);
         rules.push(format!("{}@{}", if adds { '+' } else { '-' }, CATEGORIES[category]).into_bytes());
-        set_category(&mut made, category, adds);
-        set_category(&mut left, category, !adds);
+        set_category(units, &mut made, category, adds);
+        set_category(units, &mut left, category, !adds);
     }
-    for (number, unit) in units::all().iter().enumerate() {
+    for (number, unit) in units.iter().enumerate() {
         let is_allowed = selector.allows_unit(number);
         if is_allowed != made[number] {
             rules.push([if is_allowed { b"+" } else { b"-" }, unit.name.as_bytes()].concat());
@@ -34,10 +35,10 @@ pub(super) fn commands(selector: &Selector) -> Vec<u8> {
 
 /// Index in `unused` of the category that covers most of the commands in `left` (to grant if `adds`, else to take away): the one with the
 /// fewest other commands, and among several of these the one with the most in `left`.
-fn best_category(left: &[bool], unused: &[usize], adds: bool) -> Option<usize> {
+fn best_category(units: &[Unit], left: &[bool], unused: &[usize], adds: bool) -> Option<usize> {
     let mut best: Option<(usize, usize, usize)> = None;
     for (place, category) in unused.iter().enumerate() {
-        let of_it = units::all().iter().zip(left).filter(|(unit, _)| unit.categories & 1 << category != 0);
+        let of_it = units.iter().zip(left).filter(|(unit, _)| unit.categories & 1 << category != 0);
         let (mut same, mut others) = (0, 0);
         of_it.for_each(|(_, allowed)| if *allowed == adds { same += 1 } else { others += 1 });
         let is_better = best.is_none_or(|(fewest, most, _)| others < fewest || others == fewest && same > most);
@@ -48,8 +49,8 @@ fn best_category(left: &[bool], unused: &[usize], adds: bool) -> Option<usize> {
     best.map(|(.., place)| place)
 }
 
-fn set_category(allowed: &mut [bool], category: usize, value: bool) {
-    for (number, unit) in units::all().iter().enumerate().filter(|(_, unit)| unit.categories & 1 << category != 0) {
+fn set_category(units: &[Unit], allowed: &mut [bool], category: usize, value: bool) {
+    for (number, unit) in units.iter().enumerate().filter(|(_, unit)| unit.categories & 1 << category != 0) {
         allowed[number] = value;
         allowed[unit.subcommands.clone()].fill(value);
     }
@@ -91,10 +92,11 @@ mod tests {
     use super::super::selector::NewChannels;
     use super::super::user::join_selectors;
     use super::*;
+    use crate::command::units::Units;
     use crate::testing::Random;
 
     fn rule(random: &mut Random) -> String {
-        let units = units::all();
+        let units = <&Units>::default().all();
         let sign = ["+", "-"][random.below(2)];
         match random.below(12) {
             0 => format!("{sign}@all"),
@@ -126,7 +128,8 @@ mod tests {
                 assert_eq!(again.apply(&rule, NewChannels::None), Ok(()), "seed {seed}: {}", String::from_utf8_lossy(&rule));
             }
             assert_eq!(super::line(b"u", &again), line, "seed {seed}");
-            let allowed = |selector: &Selector| (0..units::all().len()).map(|number| selector.allows_unit(number)).collect::<Vec<_>>();
+            let allowed =
+                |selector: &Selector| (0..<&Units>::default().all().len()).map(|number| selector.allows_unit(number)).collect::<Vec<_>>();
             assert_eq!(allowed(&again.root), allowed(&user.root), "seed {seed}");
             assert_eq!(again.selectors.len(), user.selectors.len(), "seed {seed}");
         }

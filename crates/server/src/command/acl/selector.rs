@@ -5,7 +5,7 @@ use super::Refused;
 use super::channels;
 use crate::command::keyspecs::{self, Key};
 use crate::command::spec::NO_AUTH;
-use crate::command::units::{self, Unit};
+use crate::command::units::{Unit, Units, category};
 use crate::glob;
 use std::collections::BTreeMap;
 
@@ -89,13 +89,14 @@ impl NewChannels {
 /// Permissions that are granted together. The default grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selector {
+    pub units: &'static Units,
     pub all_keys: bool,
     pub all_channels: bool,
     /// Whether every command was granted and none taken away since.
     all_commands: bool,
     /// Whether the rules began with every command; the selector is then described by the commands that it lacks.
     is_subtractive: bool,
-    /// Whether each command or subcommand is granted, by its number in [`units`].
+    /// Whether each command or subcommand is granted, by its number in `units`.
     allowed: Vec<bool>,
     /// First arguments with which a command may be used that is not granted otherwise.
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -105,12 +106,14 @@ pub(super) struct Selector {
 
 impl Default for Selector {
     fn default() -> Self {
+        let units = <&Units>::default();
         Selector {
+            units,
             all_keys: false,
             all_channels: false,
             all_commands: false,
             is_subtractive: false,
-            allowed: vec![false; units::all().len()],
+            allowed: vec![false; units.all().len()],
             first_arguments: BTreeMap::new(),
             keys: Vec::new(),
             channels: Vec::new(),
@@ -143,7 +146,7 @@ impl Selector {
             [b'+', b'@', name @ ..] => return self.set_category(name, true),
             [b'-', b'@', name @ ..] => return self.set_category(name, false),
             [b'+', name @ ..] => return self.grant(name),
-            [b'-', name @ ..] => self.set_unit(units::find(name).ok_or(Wrong::Unknown)?, false),
+            [b'-', name @ ..] => self.set_unit(self.units.find(name).ok_or(Wrong::Unknown)?, false),
             _ => return Err(Wrong::Syntax),
         }
         Ok(())
@@ -206,11 +209,11 @@ impl Selector {
     }
 
     fn set_category(&mut self, name: &[u8], allows: bool) -> Result<(), Wrong> {
-        let category = units::category(name);
+        let category = category(name);
         if category == 0 {
             return Err(Wrong::Unknown);
         }
-        for (number, _) in units::all().iter().enumerate().filter(|(_, unit)| unit.categories & category != 0) {
+        for (number, _) in self.units.all().iter().enumerate().filter(|(_, unit)| unit.categories & category != 0) {
             self.set_unit(number, allows);
         }
         Ok(())
@@ -219,16 +222,16 @@ impl Selector {
     /// Grants a command, a subcommand, or a command with a certain first argument.
     fn grant(&mut self, name: &[u8]) -> Result<(), Wrong> {
         let Some(bar) = name.iter().rposition(|byte| *byte == b'|') else {
-            self.set_unit(units::find(name).ok_or(Wrong::Unknown)?, true);
+            self.set_unit(self.units.find(name).ok_or(Wrong::Unknown)?, true);
             return Ok(());
         };
         let (command, argument) = (&name[..bar], &name[bar + 1..]);
-        let number = units::find(command).ok_or(Wrong::Unknown)?;
-        let unit = units::get(number);
+        let number = self.units.find(command).ok_or(Wrong::Unknown)?;
+        let unit = self.units.get(number);
         match () {
             () if unit.parent.is_some() => return Err(Wrong::ArgumentOfSubcommand),
             () if argument.is_empty() => return Err(Wrong::Syntax),
-            () if !unit.subcommands.is_empty() => self.set_unit(units::find(name).ok_or(Wrong::Unknown)?, true),
+            () if !unit.subcommands.is_empty() => self.set_unit(self.units.find(name).ok_or(Wrong::Unknown)?, true),
             () => {
                 let known = self.first_arguments.entry(number).or_default();
                 if !known.iter().any(|known| known == argument) {
@@ -243,7 +246,7 @@ impl Selector {
     pub fn set_unit(&mut self, number: usize, allows: bool) {
         self.first_arguments.remove(&number);
         self.allowed[number] = allows;
-        self.allowed[units::get(number).subcommands.clone()].fill(allows);
+        self.allowed[self.units.get(number).subcommands.clone()].fill(allows);
         self.all_commands &= allows;
     }
 
@@ -321,8 +324,8 @@ pub(in crate::command) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub fn new(number: usize, arguments: &'a [&'a [u8]]) -> Self {
-        Request { number, unit: units::get(number), arguments, keys: std::cell::OnceCell::new() }
+    pub fn new(units: &'static Units, number: usize, arguments: &'a [&'a [u8]]) -> Self {
+        Request { number, unit: units.get(number), arguments, keys: std::cell::OnceCell::new() }
     }
 
     /// The keys of the request; none if the arguments are malformed, in which case the command refuses them.

@@ -5,7 +5,8 @@
 //! arguments, and each changed one must be a key that the request was said to write.
 
 use crate::command::tests::Talk;
-use crate::command::{Ended, execute, keyspecs, units};
+use crate::command::units::{Unit, Units};
+use crate::command::{Ended, execute, keyspecs};
 use crate::keyspace::Change;
 use crate::testing::Random;
 
@@ -293,8 +294,9 @@ fn change(random: &mut Random, words: &mut Vec<&str>) {
     }
 }
 
-fn number(words: &[&[u8]]) -> Option<usize> {
-    units::resolve(units::find(words.first()?)?, words)
+fn unit(words: &[&[u8]]) -> Option<&'static Unit> {
+    let units = <&Units>::default();
+    Some(units.get(units.resolve(units.find(words.first()?)?, words)?))
 }
 
 /// Gives some of the keys a value.
@@ -323,8 +325,7 @@ fn no_command_touches_a_key_that_is_not_named() {
             let line = words.join(" ");
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
             // Keys that `SORT` finds in data are not among its arguments; another test covers them.
-            let Some(number) = number(&words).filter(|_| !line.starts_with("sort") || !line.contains("get")) else { continue };
-            let unit = units::get(number);
+            let Some(unit) = unit(&words).filter(|_| !line.starts_with("sort") || !line.contains("get")) else { continue };
             let keys = keyspecs::keys(unit.command, unit.specs, &words).unwrap_or_default();
             if run % 8 == 0 {
                 fill(&mut talk, &mut random);
@@ -355,14 +356,14 @@ fn no_command_touches_a_key_that_is_not_named() {
 fn every_command_with_keys_is_tried() {
     // Commands that run scripts are refused, whatever keys they have, and `MIGRATE` would look for servers of any name.
     let untried = ["eval", "fcall", "migrate"];
-    let is_tried = |unit: &&units::Unit| !unit.specs.is_empty() && !untried.iter().any(|start| unit.name.starts_with(start));
-    for unit in units::all().iter().filter(is_tried) {
+    let is_tried = |unit: &&Unit| !unit.specs.is_empty() && !untried.iter().any(|start| unit.name.starts_with(start));
+    for unit in <&Units>::default().all().iter().filter(is_tried) {
         if unit.name.starts_with("sp") && unit.name.ends_with("publish") || unit.name.ends_with("subscribe") {
             continue;
         }
         let is_it = |request: &&&str| {
             let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
-            number(&words).is_some_and(|number| std::ptr::eq(units::get(number), unit))
+            self::unit(&words).is_some_and(|found| std::ptr::eq(found, unit))
         };
         let request = REQUESTS.iter().find(is_it).unwrap_or_else(|| panic!("{} is not tried", unit.name));
         let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();

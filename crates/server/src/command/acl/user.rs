@@ -196,7 +196,7 @@ pub(super) fn join_selectors(pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>, Vec<u8>> 
 mod tests {
     use super::super::describe;
     use super::*;
-    use crate::command::units;
+    use crate::command::units::Units;
 
     fn user(rules: &str) -> Result<User, Wrong> {
         let pieces: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
@@ -210,8 +210,9 @@ mod tests {
 
     fn may(user: &User, line: &str) -> Result<(), Refused> {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let number = units::resolve(units::find(words[0]).unwrap(), &words).unwrap();
-        user.check(&Request::new(number, &words))
+        let units = <&Units>::default();
+        let number = units.resolve(units.find(words[0]).unwrap(), &words).unwrap();
+        user.check(&Request::new(units, number, &words))
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use super::Why;
 use crate::command::Command;
-use crate::command::table::find_numbered;
+use crate::command::units::Units;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Renamed and disabled commands, with names in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Renames {
+    units: &'static Units,
     /// New names, each with the command's original name.
     given: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Original names under which no command is found any more.
@@ -18,13 +19,13 @@ impl Renames {
     /// Finds a command by the name that clients use, in capitals or not, with its number among all units.
     pub(in crate::command) fn find(&self, name: &[u8]) -> Option<(usize, &'static Command)> {
         if self.lost.is_empty() {
-            return find_numbered(name);
+            return self.units.command(name);
         }
         let lower = name.to_ascii_lowercase();
         match self.given.get(&lower) {
-            Some(own) => find_numbered(own),
+            Some(own) => self.units.command(own),
             None if self.lost.contains(&lower) => None,
-            None => find_numbered(name),
+            None => self.units.command(name),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Clients without a network: what they are told, and what is remembered of them. `tests/tracking.rs` compares with a real Redis.
 
 use super::super::tests::Talk;
-use super::super::{Alone, Session, end_steps, execute, units, work};
+use super::super::{Alone, Session, end_steps, execute, work};
 use super::*;
 use crate::keyspace::LONG;
 use sinterdb::WriteOptions;
@@ -250,7 +250,8 @@ fn a_script_that_reads_has_read_what_it_declares() {
             talk.say(&mut session, "GET inner");
         }
         let arguments: [&[u8]; 6] = [name.as_bytes(), b"text", b"2", b"a", b"b", b"no key"];
-        let unit = units::get(units::find(&name.to_ascii_lowercase().into_bytes()).unwrap());
+        let units = talk.server.units;
+        let unit = units.get(units.find(name.as_bytes()).unwrap());
         let mut out = Vec::new();
         let reply = Writer::new(&mut out, Protocol::Resp3);
         let mut context =
