@@ -55,7 +55,7 @@ fn only_what_was_asked_alike_is_compared() {
     fixture::write_study(&folder.join("after"), &study, "bbbbbbbbbbbbbbbbbbbb", 1.0);
     let page = read(&compare(&[folder.join("before"), folder.join("after")], &folder.join("sizes.html")).unwrap());
     let changes = page.split_once("What changed against before").unwrap().1.split_once("</section>").unwrap().0;
-    let rows = |cell: usize| changes.matches(&format!("<th>{}, ", study.cells[cell].name)).count();
+    let rows = |cell: usize| changes.matches(&format!("<th>{}, ", said(&study.name, &study.cells[cell].name))).count();
     assert_eq!([0, 1, 2, 3].map(rows), [0, 0, 2, 2], "{changes}");
 }
 
