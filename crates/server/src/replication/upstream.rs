@@ -53,7 +53,7 @@ impl Upstream {
         first.skips |= why.starts_with(b"EXECABORT ");
     }
 
-    /// Notes that the primary's stream goes on with bytes that are no request at an offset; returns whether the next link asks for all data.
+    /// Notes that no request comes at this offset of the primary's stream; returns whether the next link asks for all data.
     pub fn note_nonsense(&mut self, offset: u64) -> bool {
         self.needs_all = self.nonsense_at.replace(offset) == Some(offset);
         self.needs_all
