@@ -301,6 +301,10 @@ mod tests {
                 assert!(keyspace.remove(0, b"list").unwrap())
             }
             keyspace.commit(&WriteOptions::default()).unwrap();
+            // A commit returns before its batch is in the memtables. While it is on its way there, `flush_at_rest` leaves it to a later call.
+            while keyspace.is_underway() {
+                std::thread::yield_now();
+            }
             keyspace.set_now(2_000_000 + REST_MS);
             keyspace.flush_at_rest().unwrap();
             keyspace.db().wait_for_compactions().unwrap();
