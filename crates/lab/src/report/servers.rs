@@ -190,8 +190,8 @@ mod tests {
         let plan = folder.plan.as_mut().unwrap();
         plan.left_out.push("redis, A 100 kB: no disk".to_string());
         let servers = Servers::of(&folder).unwrap();
-        let line = "Redis, load and updates: 10 kB, 1,000 SETs, log rewritten: killed after 1,500 operations in 2.5 s, with 48 MiB of memory in \
-             1 of 1 runs";
+        let line = "Redis, load and updates: 10 kB, 1,000 SETs, log rewritten: killed after 1,500 operations in 2.5 s, with 48 MiB of \
+             memory in 1 of 1 runs";
         let text = servers.markdown();
         assert!(text.contains(&format!("\n* {line}\n")) && text.contains("\n* not run: redis, A 100 kB: no disk\n"), "{text}");
         let page = servers.html();

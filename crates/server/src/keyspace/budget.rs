@@ -301,7 +301,7 @@ mod tests {
                 assert!(keyspace.remove(0, b"list").unwrap())
             }
             keyspace.commit(&WriteOptions::default()).unwrap();
-            // A commit returns before its batch is in the memtables. While it is on its way there, `flush_at_rest` leaves it to a later call.
+            // A commit returns before its batch is in the memtables; `flush_at_rest` does nothing while it is on its way there.
             while keyspace.is_underway() {
                 std::thread::yield_now();
             }
