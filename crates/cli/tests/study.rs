@@ -206,7 +206,7 @@ fn memory_and_limits_are_studied() {
         assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
     }
     let page = page(&out);
-    for part in ["99.9th percentile of latency", "block cache hits, compressed", "B moving"] {
+    for part in ["99.9th percentile of latency", "block cache hits, compressed", "division of the memory: memory that moves"] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -302,7 +302,7 @@ fn rewrites_of_logs_are_studied() {
         assert!(comparison["ratio"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{comparison}");
     }
     let table = std::fs::read_to_string(out.join("servers.md")).unwrap();
-    assert!(stdout.contains(&table) && table.contains("| C 10 kB, log kept | sinter | "), "{table}");
+    assert!(stdout.contains(&table) && table.contains("| the log kept in SinterDB: 10 kB, log never rewritten | SinterDB | "), "{table}");
     let page = page(&out);
     for part in ["All cells of servers", "longest PING, ms", "peak memory over memory at rest", "largest size on disk, MiB"] {
         assert!(page.contains(part), "{part}");
@@ -341,7 +341,8 @@ fn speed_beside_redis_is_interrupted_and_goes_on() {
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!((done.status.code(), stderr.as_ref()), (Some(0), ""), "{stdout}");
     let table = std::fs::read_to_string(directory.path().join("out/servers.md")).unwrap();
-    for measure in ["pipeline 64: SET", "pipeline 1: GET", "hashes of 10: HGETALL", "lists of 100: LPUSH, RPOP", "one set"] {
-        assert!(table.contains(&format!("| {measure} | sinter | ")), "{measure}: {table}");
+    for measure in ["64 requests at once: SET", "1 request at a time: GET", "hashes of 10: HGETALL", "lists of 100: LPUSH, RPOP", "one set"]
+    {
+        assert!(table.contains(&format!("| {measure} | SinterDB | ")), "{measure}: {table}");
     }
 }
