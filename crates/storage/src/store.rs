@@ -154,7 +154,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Every file with its length in bytes, in no particular order.
     fn list(&self) -> Result<Vec<(FileId, u64)>>;
 
-    /// Makes all creations and deletions so far durable.
+    /// Makes all creations and deletions so far durable. After a failed call all later ones may fail until the store is opened anew,
+    /// because the medium may have dropped names.
     fn sync_names(&self) -> Result<()>;
 
     /// Bytes that can still be written; `None`: the medium does not know.

@@ -1,9 +1,9 @@
 //! Blocking requests: they wait for a key to change, for a sync, or for their timeout.
 //!
 //! A handler that finds nothing calls [`Session::block`] and writes no reply. From then on the client's further requests wait, and whenever
-//! one of the keys has changed (or, without keys, a sync has ended) the blocked request is run again. A run that finds nothing changes
-//! nothing and calls [`Session::block`] again, which keeps the client's place in the queue and its deadline. In a transaction no request
-//! waits: the timeout is taken as over at once.
+//! one of the keys has changed (or, without keys, a sync has ended) the blocked request is run again (`resuming`). A run that finds nothing
+//! changes nothing and calls [`Session::block`] again, which keeps the client's place in the queue and its deadline. In a transaction no
+//! request waits: the timeout is taken as over at once.
 
 use super::arguments::wide;
 use super::spec::Run;

@@ -173,7 +173,8 @@ const READ: u16 = RO | ACCESS;
 const REPLACE: u16 = OW | UPDATE;
 const TAKE: u16 = RW | ACCESS | DELETE;
 
-/// Specifications, and the commands that they belong to.
+/// Specifications, and the commands that they belong to. Where a command finds its keys itself (`finds_keys`), the flags of the first
+/// specification count for its first key, and those of the last one for all others; rules of users look at these flags.
 const SPECS: &[(&[KeySpec], &str)] = &[
     (
         &[key(READ, 1)],

@@ -2,9 +2,9 @@
 //!
 //! A handler that finds such work begins a [`Task`] and returns [`Failure::InSteps`]: nothing is written to the keyspace by then, and the
 //! reply is taken back. From then on the client's further requests wait, and each iteration does a part of the task. When the task is done,
-//! the request is run again, and its handler finds the result: a number, or a string that no key names yet. The second run makes all
-//! decisions that depend on keys, so the change of a key, and the messages about it, belong to one iteration. A string is made of the
-//! values that its source keys hold when the task begins. If one of them changes meanwhile, the task begins again; after [`ATTEMPTS`]
+//! the request is run again (`resuming`), and its handler finds the result: a number, or a string that no key names yet. The second run
+//! makes all decisions that depend on keys, so the change of a key, and the messages about it, belong to one iteration. A string is made of
+//! the values that its source keys hold when the task begins. If one of them changes meanwhile, the task begins again; after [`ATTEMPTS`]
 //! attempts the work is done at once. A number describes the moment when the request came.
 //!
 //! The AOF (`append`) also takes a long string in parts, before the key gets it: `SET` and `APPEND` of a reserved key, and at last

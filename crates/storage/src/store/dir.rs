@@ -223,7 +223,11 @@ impl Store for DirStore {
 
     fn sync_names(&self) -> Result<()> {
         let mut has_failed = self.has_failed.lock();
-        let synced = if *has_failed { Err(io::Error::other("an earlier sync of the names failed")) } else { self.handle.sync_all() };
+        let synced = if *has_failed {
+            Err(io::Error::other("an earlier sync of the names failed; open the directory again"))
+        } else {
+            self.handle.sync_all()
+        };
         *has_failed = synced.is_err();
         synced.map_err(|e| StoreError::store("sync names", e))
     }
