@@ -82,7 +82,7 @@ mod usage;
 
 pub use acl::Users;
 pub use blocking::{Reason, Wait};
-pub use client::{Buffers, Client};
+pub use client::{Buffers, Client, request_name};
 pub use clients::Pause;
 pub use configuration::{Allowed, Configuration, Fsync};
 pub use effects::before_commit;
@@ -231,9 +231,9 @@ pub struct Session {
     pub is_authenticated: bool,
     /// The number of the client's user.
     user: u64,
-    /// The command that ran last.
+    /// The command of the last request, also if it was refused.
     pub last_command: &'static str,
-    /// The subcommand of the command that ran last, if it has one.
+    /// The subcommand of the last request, if it has one.
     pub last_subcommand: &'static str,
     replies: Replies,
     multi: Option<Multi>,

@@ -356,4 +356,8 @@ fn what_is_known_of_clients_is_told() {
     let own = String::from_utf8(own).unwrap();
     // The bytes of the request itself, as in Redis.
     assert!(own.contains(" cmd=client|info ") && own.contains(" qbuf=26 ") && own.contains(" oll=0 omem=0 "), "{own}");
+    // A request that is refused is the last one, too.
+    assert!(listening.ask(&[b"XINFO", b"STREAM"]).to_string().starts_with("-ERR "));
+    let Reply::One(list) = asking.ask(&[b"CLIENT", b"LIST", b"TYPE", b"pubsub"]) else { panic!("a text") };
+    assert!(String::from_utf8(list).unwrap().contains(" cmd=xinfo|stream "));
 }

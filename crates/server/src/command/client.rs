@@ -70,6 +70,11 @@ pub struct Client {
     queued: Option<usize>,
 }
 
+/// A command and its subcommand, if it has one, as logs and lists show them: `xinfo|help`.
+pub fn request_name((command, subcommand): (&str, &str)) -> String {
+    if subcommand.is_empty() { command.to_owned() } else { format!("{command}|{subcommand}") }
+}
+
 impl Client {
     /// A client that has just connected.
     pub fn new(id: u64, address: String, local_address: String, descriptor: i32, now: u64) -> Self {
@@ -128,11 +133,7 @@ impl Client {
         let first = output_memory.min(REPLY_BLOCK);
         let more = output_memory - first;
         let blocks = more.div_ceil(REPLY_BLOCK);
-        let command = match self.command {
-            ("", _) => "NULL".into(),
-            (name, "") => name.to_owned(),
-            (name, sub) => format!("{name}|{sub}"),
-        };
+        let command = Some(request_name(self.command)).filter(|name| !name.is_empty()).unwrap_or_else(|| "NULL".into());
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={} argv-mem=0 multi-mem={queued} rbs={first} rbp={first} obl={} oll={blocks} omem={more} \

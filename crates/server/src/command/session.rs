@@ -298,6 +298,10 @@ pub fn execute_in(
     let mut confirms = false;
     let identified = identify(server, session, arguments);
     let (number, name) = identified.as_ref().map_or((None, ""), |(number, unit)| (Some(*number), unit.command.name));
+    if let Ok((_, unit)) = &identified {
+        session.last_command = unit.command.name;
+        session.last_subcommand = unit.command.subcommand(arguments);
+    }
     let ended = match identified {
         Err(failure) => reject(server, session, (None, arguments), &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(server.units, number, arguments)) {
@@ -313,22 +317,18 @@ pub fn execute_in(
                 server.statistics.commands -= 1;
                 return Ended::CommitsFirst;
             }
-            Ok(()) => {
-                session.last_command = unit.command.name;
-                session.last_subcommand = unit.command.subcommand(arguments);
-                match &mut session.multi {
-                    Some(multi) if !unit.command.has(IMMEDIATE) => {
-                        multi.queue((number, server.scripts.flags_of(unit, arguments)), arguments);
-                        Writer::new(out, session.protocol).simple("QUEUED");
-                        Ended::Open
-                    }
-                    _ => {
-                        confirms = unit.command.name.ends_with("subscribe");
-                        let reply = Writer::new(out, session.protocol);
-                        call(&mut Context { keyspace, server, session, late, reply }, number, arguments)
-                    }
+            Ok(()) => match &mut session.multi {
+                Some(multi) if !unit.command.has(IMMEDIATE) => {
+                    multi.queue((number, server.scripts.flags_of(unit, arguments)), arguments);
+                    Writer::new(out, session.protocol).simple("QUEUED");
+                    Ended::Open
                 }
-            }
+                _ => {
+                    confirms = unit.command.name.ends_with("subscribe");
+                    let reply = Writer::new(out, session.protocol);
+                    call(&mut Context { keyspace, server, session, late, reply }, number, arguments)
+                }
+            },
         },
     };
     if let Some(number) = number.filter(|_| session.asks.is_some()) {

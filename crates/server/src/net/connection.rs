@@ -17,7 +17,9 @@ mod tests;
 
 use super::later::{Failed, LaterStrings};
 use super::stream::{Came, Stream};
-use crate::command::{Buffers, Ended, Fsync, Intent, Late, Post, Reason, Server, Session, end_steps, execute_in, give_up, resume, work};
+use crate::command::{
+    Buffers, Ended, Fsync, Intent, Late, Post, Reason, Server, Session, end_steps, execute_in, give_up, request_name, resume, work,
+};
 use crate::keyspace::{Keyspace, LONG, LONGEST_STRING, Upload};
 use crate::log::Level;
 use crate::resp::{Limits, Parser, REPLIES_MAX, Writer};
@@ -589,7 +591,8 @@ impl Connection {
         if was_replica && self.output.len() > before {
             self.output.truncate(before);
             self.is_dead = true;
-            let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("command", &self.session.last_command)];
+            let command = request_name((self.session.last_command, self.session.last_subcommand));
+            let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("command", &command)];
             server.event(Level::Warning, "replica_wants_reply", &values);
         }
         self.turn_replies += usize::from(self.output.len() > before);
