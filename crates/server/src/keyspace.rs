@@ -126,6 +126,9 @@ const COUNTERS: &[u8] = b"counters";
 const BYTES: &[u8] = b"bytes";
 /// Advice once all 2^48 ids are used up. One million new collections or long strings per second last for nine years.
 const NO_IDS: &str = "export the keys and import them into an empty directory";
+/// Number of ids from which on no command that may need one is run: a command that finds none left could have removed something before.
+/// Larger than the number that any command needs; the largest are those that restore the consumers of a stream.
+const IDS_OF_COMMAND: u64 = 1 << 25;
 /// Number of ids that are taken from the store at once.
 const IDS_AT_ONCE: u64 = 1 << 16;
 /// Number of elements that are read at once where elements are changed meanwhile.
@@ -693,11 +696,30 @@ impl Keyspace {
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
+    /// Whether there are ids for any command.
+    ///
+    /// # Errors
+    /// [`Error::NoIds`]: a command that may need an id must not run.
+    pub fn check_ids(&self) -> Result<()> {
+        let left = self.ids.end.saturating_sub(self.last_id);
+        if left > IDS_OF_COMMAND { Ok(()) } else { Err(self.no_ids()) }
+    }
+
+    fn no_ids(&self) -> Error {
+        Error::NoIds(if self.has_successor { "wait for the end of the import or synchronisation" } else { NO_IDS })
+    }
+
+    /// Uses up all ids but some, for tests.
+    #[cfg(test)]
+    pub fn use_up_ids(&mut self, left: u64) {
+        self.last_id = self.ids.end - 1 - left;
+    }
+
     /// An id that no value had before. [`Error::NoIds`] if none is left: two values with the same id would share their elements.
     fn new_id(&mut self) -> Result<u64> {
         let id = self.last_id + 1;
         if !self.ids.contains(&id) {
-            return Err(Error::NoIds(if self.has_successor { "wait for the end of the import or synchronisation" } else { NO_IDS }));
+            return Err(self.no_ids());
         }
         self.last_id = id;
         if id > self.counters.ids {

@@ -11,4 +11,4 @@ mod tests;
 
 pub use error::{LoadError, SaveError};
 pub use load::{Pieces, Visit, check, load};
-pub use save::{Contents, LongDump, Selection, dump, save_file, sync_directory, write_image};
+pub use save::{Contents, LongDump, Selection, dump, dump_for_valkey, save_file, sync_directory, write_image};

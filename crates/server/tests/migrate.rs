@@ -244,6 +244,55 @@ fn a_server_of_another_kind_gets_no_key() {
     assert_eq!(say(&mut other, "GET k"), "$v");
 }
 
+/// A hash with deadlines of fields goes to a Valkey 9 in that server's own form, after it has refused the form of Redis 7.4; a server that
+/// understands neither gets no key.
+#[test]
+fn hashes_with_deadlines_go_to_redis_and_to_valkey() {
+    const REFUSED: &str = "-ERR DUMP payload version or checksum are wrong";
+    for (reads, versions, expected) in [
+        (&[9, 12][..], &[9, 12, 9][..], "+OK"),
+        (&[9, 80], &[9, 12, 9, 80], "+OK"),
+        (&[9], &[9, 12, 9, 80], "-ERR Target instance replied with error: ERR DUMP payload version or checksum are wrong"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let target = std::thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let (mut came, mut taken) = (Vec::new(), Vec::new());
+            while let Some(words) = request(&mut stream) {
+                let mut reply = "+OK";
+                if words[0] == b"RESTORE" {
+                    let payload = words[3].clone();
+                    let version = u16::from_le_bytes([payload[payload.len() - 10], payload[payload.len() - 9]]);
+                    came.push(version);
+                    if reads.contains(&version) { taken.push(words) } else { reply = REFUSED }
+                }
+                stream.get_mut().write_all(format!("{reply}\r\n").as_bytes()).unwrap();
+            }
+            (came, taken)
+        });
+        let (from, to) = (served(), served());
+        let (mut moving, mut other) = (from.client(), to.client());
+        for line in ["SET a 1", "HSET hash a 1 b 2", "HPEXPIREAT hash 4102444800000 FIELDS 1 a", "PEXPIRE hash 100000000", "SET b 2"] {
+            assert!(!say(&mut moving, line).starts_with('-'), "{line}");
+        }
+        assert_eq!(say(&mut moving, &format!("MIGRATE 127.0.0.1 {port}  0 20000 REPLACE KEYS a hash b")), expected, "{reads:?}");
+        let (came, taken) = target.join().unwrap();
+        assert_eq!(came, versions);
+        let moved = expected == "+OK";
+        assert_eq!((taken.len(), say(&mut moving, "EXISTS a hash b")), if moved { (3, ":0".into()) } else { (2, ":1".into()) });
+        for words in &taken {
+            assert_eq!(words[4], b"REPLACE");
+            ok(&mut other, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        if moved {
+            assert_eq!(say(&mut other, "HMGET hash a b"), "*2($1 $2 )");
+            assert_eq!(say(&mut other, "HPEXPIRETIME hash FIELDS 2 a b"), "*2(:4102444800000 :-1 )");
+            assert!(say(&mut other, "PTTL hash")[1..].parse::<u32>().unwrap() > 90_000_000);
+        }
+    }
+}
+
 #[test]
 fn a_key_that_changes_meanwhile_is_sent_again() {
     let (server, slow) = (served(), Slow::start());

@@ -400,12 +400,10 @@ fn file() -> Vec<u8> {
 /// A primary that breaks the protocol leaves the old data as they are, and the replica comes back.
 #[test]
 fn nonsense_leaves_the_old_data() {
-    let primary = False::new();
+    let mut primary = False::new();
     let served = served(&[("repl-timeout", "1")]);
     let mut client = served.client();
     ok(&mut client, &[b"SET", b"mine", b"1"]);
-    let port = primary.0.local_addr().unwrap().port().to_string();
-    ok(&mut client, &[b"REPLICAOF", b"127.0.0.1", port.as_bytes()]);
     let whole = file();
     let full = format!("+FULLRESYNC {ID} 100\r\n");
     let with = |rest: &[u8]| [full.as_bytes(), rest].concat();
@@ -428,6 +426,10 @@ fn nonsense_leaves_the_old_data() {
         ("a value of a module", by_length(of_module.len(), &of_module)),
     ];
     for (what, bytes) in &nonsense {
+        // Another primary each time: the same one would be asked after ever longer waits.
+        primary = False::new();
+        let port = primary.0.local_addr().unwrap().port().to_string();
+        ok(&mut client, &[b"REPLICAOF", b"127.0.0.1", port.as_bytes()]);
         let (stream, asked) = primary.serve(bytes);
         assert!(asked.last().unwrap().contains("$PSYNC $? $-1"), "{what}: {asked:?}");
         // The link ends, or the replica waits in vain, which also ends it.

@@ -7,6 +7,7 @@
 
 #[doc(hidden)]
 pub mod backup;
+mod combined_sync;
 mod locked;
 pub mod place;
 mod random;

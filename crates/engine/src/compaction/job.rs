@@ -35,7 +35,7 @@ use crate::tiering::auto_cutoff::Auto as Placement;
 use parking_lot::Mutex;
 use sinter_storage::store::{Appender, Cause, FileId, Hint, Lifetime, Reason, Store, Temperature, behind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 
 /// Creates a table file.
@@ -124,6 +124,8 @@ pub struct Report {
     pub bytes_in: u64,
     /// Nanoseconds.
     pub elapsed_ns: u64,
+    /// Key ranges that waited for the first one, because no thread could be started for them.
+    pub without_thread: u64,
 }
 
 /// End of a job. Only `Done` may be published.
@@ -174,6 +176,7 @@ pub fn run(plan: &Plan, context: &Context<'_>) -> Result<Outcome> {
         largest: hull(plan).map(|hull| hull.largest),
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
+        without_thread: AtomicU64::new(0),
     };
     let cuts = if plan.cuts.is_empty() { subcompactions(plan, context, bytes_in)? } else { plan.cuts.clone() };
     let shared = hull(plan).map_or(0, |hull| hull.smallest.iter().zip(&hull.largest).take_while(|(a, b)| a == b).count());
@@ -245,6 +248,7 @@ pub fn flush(memtables: Vec<MemtableCursor>, tombstones: &RangeTombstones, times
         largest: None,
         created: Mutex::new(Vec::new()),
         failed: AtomicBool::new(false),
+        without_thread: AtomicU64::new(0),
     };
     let piece = job.piece(None, None, Merge::new(memtables));
     job.finish(started, 0, vec![piece])
@@ -341,22 +345,27 @@ struct Job<'a> {
     created: Mutex<Vec<u64>>,
     /// A piece failed: the others give up.
     failed: AtomicBool,
+    /// Number of pieces for which no thread could be started.
+    without_thread: AtomicU64,
 }
 
 /// Results of `work(0)` to `work(count - 1)`: the first runs on this thread, the others on threads of their own. Runs a part on this thread
-/// after the first one if no thread can be started for it.
-fn in_parallel<T: Send>(count: usize, builder: impl Fn() -> Builder, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+/// after the first one if no thread can be started for it; the second result is the number of such parts.
+fn in_parallel<T: Send>(count: usize, builder: impl Fn() -> Builder, work: impl Fn(usize) -> T + Sync) -> (Vec<T>, u64) {
     let work = &work;
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..count).map(|i| builder().spawn_scoped(scope, move || work(i))).collect();
-        let mut results = vec![work(0)];
+        let (mut results, mut without_thread) = (vec![work(0)], 0);
         for (i, other) in (1..).zip(others) {
             results.push(match other {
                 Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => work(i),
+                Err(_) => {
+                    without_thread += 1;
+                    work(i)
+                }
             });
         }
-        results
+        (results, without_thread)
     })
 }
 
@@ -372,7 +381,9 @@ impl Job<'_> {
         if !self.context.threads || cuts.len() >= self.context.max_subcompactions.max(1) {
             return (0..=cuts.len()).map(piece).collect();
         }
-        in_parallel(cuts.len() + 1, || Builder::new().name("sinterdb-piece".into()), piece)
+        let (pieces, without_thread) = in_parallel(cuts.len() + 1, || Builder::new().name("sinterdb-piece".into()), piece);
+        self.without_thread.store(without_thread, Ordering::Relaxed);
+        pieces
     }
 
     /// Merges the key range `[from, to)`.
@@ -411,7 +422,8 @@ impl Job<'_> {
 
     /// Combines the results of all key ranges to the outcome of the job.
     fn finish(&self, started: u64, bytes_in: u64, pieces: Vec<Piece>) -> Result<Outcome> {
-        let mut report = Report { bytes_in, ..Report::default() };
+        let without_thread = self.without_thread.load(Ordering::Relaxed);
+        let mut report = Report { bytes_in, without_thread, ..Report::default() };
         let mut stopped = false;
         let mut failure = None;
         for piece in pieces {

@@ -12,6 +12,7 @@ use crate::compaction::{self, ManualRange, PickEnv};
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::manifest::{Edit, NewFamily, Version};
+use crate::operator::{CompactionFilter, MergeOperator};
 use crate::settings::{Codecs, FamilySettings};
 use arc_swap::ArcSwap;
 use parking_lot::MutexGuard;
@@ -20,6 +21,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+/// Merge operator and compaction filter of a family.
+type Plugins = (Option<Arc<dyn MergeOperator>>, Option<Arc<dyn CompactionFilter>>);
 
 /// Longest name of a family, bytes.
 const MAX_NAME: usize = 255;
@@ -49,53 +53,68 @@ impl Db {
         &self,
         name: &str,
         settings: FamilySettings,
-        merge: Option<Arc<dyn crate::operator::MergeOperator>>,
-        filter: Option<Arc<dyn crate::operator::CompactionFilter>>,
+        merge: Option<Arc<dyn MergeOperator>>,
+        filter: Option<Arc<dyn CompactionFilter>>,
     ) -> Result<Family> {
-        check_family_name(name).map_err(Error::Invalid)?;
-        validated(&settings)?;
+        let handle = self.inner.handle;
+        let merge = merge.map(|merge| callback::operator(handle, merge));
+        let filter = filter.map(|filter| callback::filter(handle, filter));
+        let mut families = self.create_all(&[(name, settings)], merge.as_ref(), filter.as_ref())?;
+        families.pop().ok_or_else(|| Error::invalid("no column family was created"))
+    }
+
+    /// Creates several column families in one step and with one sync, which writers wait for: all of them, or none if one cannot be created
+    /// or the power fails. Durable when it returns, like [`Db::create_family`]. The families come in the order of the names.
+    pub fn create_families(&self, families: &[(&str, FamilySettings)]) -> Result<Vec<Family>> {
+        self.create_all(families, None, None)
+    }
+
+    fn create_all(
+        &self,
+        families: &[(&str, FamilySettings)],
+        merge: Option<&Arc<dyn MergeOperator>>,
+        filter: Option<&Arc<dyn CompactionFilter>>,
+    ) -> Result<Vec<Family>> {
+        for (at, (name, settings)) in families.iter().enumerate() {
+            check_family_name(name).map_err(Error::Invalid)?;
+            validated(settings)?;
+            if families[..at].iter().any(|(earlier, _)| earlier == name) {
+                return Err(Error::invalid(format!("column family {name:?} is named twice")));
+            }
+        }
         let inner = &self.inner;
         inner.check_outside()?;
-        let merge = merge.map(|merge| callback::operator(inner.handle, merge));
-        let filter = filter.map(|filter| callback::filter(inner.handle, filter));
         // Not within the lead: it is code of the user.
-        let operator = merge.as_ref().map(|m| m.name().to_owned()).unwrap_or_default();
+        let operator = merge.map(|m| m.name().to_owned()).unwrap_or_default();
         inner.lead_in_turn(|state| {
             inner.check_writable()?;
             let mut shared = inner.shared.lock();
-            if shared.state.family(name).is_some() {
-                return Err(Error::invalid(format!("column family {name:?} exists already")));
-            }
-            let id = shared.state.next_family;
             let active = inner.logs.active();
-            let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
-            let family = NewFamily { id, name: name.to_owned(), settings: settings.to_toml(), operator, num_levels };
-            let edit = Edit { new_families: vec![family], flushed_logs: vec![(id, active)], ..Edit::default() };
+            let mut edit = Edit::default();
+            for (id, (name, settings)) in (shared.state.next_family..=u32::MAX).zip(families) {
+                if shared.state.family(name).is_some() {
+                    return Err(Error::invalid(format!("column family {name:?} exists already")));
+                }
+                let num_levels = u8::try_from(settings.num_levels).map_err(|_| Error::invalid("too many levels"))?;
+                let (name, operator) = ((*name).to_owned(), operator.clone());
+                edit.new_families.push(NewFamily { id, name, settings: settings.to_toml(), operator, num_levels });
+                edit.flushed_logs.push((id, active));
+            }
+            if families.is_empty() {
+                return Ok(Vec::new());
+            }
             inner.log_edit(&mut shared, &edit)?;
-            let mem = Mem::new(&inner.pool, active, inner.clock.unix_seconds());
-            let tree = Arc::new(Tree::empty(Arc::new(Version::empty(settings.num_levels))));
-            let core = Arc::new(FamilyCore {
-                id,
-                name: name.to_owned(),
-                handle: inner.handle,
-                settings: ArcSwap::from_pointee(settings),
-                auto: Auto::new(inner.clock.clone(), !inner.inline()),
-                placement: Arc::default(),
-                merge,
-                filter,
-                view: ArcSwap::from_pointee(View { mem: mem.clone(), full: Vec::new(), tree }),
-                counters: inner.ledger.family(id),
-                dropped: AtomicBool::new(false),
-                newest: AtomicU64::new(0),
-                filled_ns: AtomicU64::new(0),
-                stuck: AtomicBool::new(false),
-                outlived: Outlived::default(),
-            });
-            let limit = inner.memtable_limit(&core);
-            state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
-            shared.families.insert(id, core.clone());
+            let mut created = Vec::new();
+            for (family, (_, settings)) in edit.new_families.into_iter().zip(families) {
+                let mem = Mem::new(&inner.pool, active, inner.clock.unix_seconds());
+                let core = inner.new_core(family, settings.clone(), mem.clone(), (merge.cloned(), filter.cloned()));
+                let limit = inner.memtable_limit(&core);
+                state.install(FamilyWriter { core: core.clone(), mem: MemWriter::new(mem), limit });
+                shared.families.insert(core.id, core.clone());
+                created.push(Family { core });
+            }
             inner.plan_samples(&mut shared);
-            Ok(Family { core })
+            Ok(created)
         })
     }
 
@@ -234,6 +253,28 @@ fn check_open(shared: &Shared) -> Result<()> {
 }
 
 impl Inner {
+    /// A new family with nothing in it but a memtable.
+    fn new_core(&self, family: NewFamily, settings: FamilySettings, mem: Arc<Mem>, (merge, filter): Plugins) -> Arc<FamilyCore> {
+        let tree = Arc::new(Tree::empty(Arc::new(Version::empty(settings.num_levels))));
+        Arc::new(FamilyCore {
+            id: family.id,
+            name: family.name,
+            handle: self.handle,
+            settings: ArcSwap::from_pointee(settings),
+            auto: Auto::new(self.clock.clone(), !self.inline()),
+            placement: Arc::default(),
+            merge,
+            filter,
+            view: ArcSwap::from_pointee(View { mem, full: Vec::new(), tree }),
+            counters: self.ledger.family(family.id),
+            dropped: AtomicBool::new(false),
+            newest: AtomicU64::new(0),
+            filled_ns: AtomicU64::new(0),
+            stuck: AtomicBool::new(false),
+            outlived: Outlived::default(),
+        })
+    }
+
     /// Returns when everything written before the call is in tables.
     pub(super) fn flush_all(&self) -> Result<()> {
         self.check_outside()?;

@@ -412,6 +412,7 @@ impl Inner {
         }
         self.statistics.add_all(&[
             (Ticker::CompactReadBytes, report.bytes_in),
+            (Ticker::CompactWithoutThread, report.without_thread),
             (Ticker::PlacedHot, hot),
             (Ticker::PlacedCold, cold),
             (Ticker::PlacedSunk, sunk),

@@ -59,6 +59,7 @@ names! {
         WriteDoneBySelf = "rocksdb.write.self", "Batches committed by their own writer, the leader of a group.";
         WriteDoneByOther = "rocksdb.write.other", "Batches committed by the leader of another.";
         CompactReadBytes = "rocksdb.compact.read.bytes", "Bytes that compactions read.";
+        CompactWithoutThread = "sinterdb.compact.without.thread", "Parts of compactions that waited for lack of a thread.";
         PlacedHot = "sinterdb.placed.hot.entries", "Entries that merges into the last level left above it, because they are young.";
         PlacedCold = "sinterdb.placed.cold.entries", "Entries that such merges wrote to the last level, because they are old.";
         PlacedSunk = "sinterdb.placed.sunk.entries", "Young entries that went down: other tables were in the way above, or no room.";

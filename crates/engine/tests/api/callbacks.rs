@@ -70,6 +70,7 @@ const METHODS: &[(&str, Class, Method)] = &[
         done
     }),
     ("create_family", Class::Waits, |w| w.db.create_family("new", small()).map(|_| true)),
+    ("create_families", Class::Waits, |w| w.db.create_families(&[("new", small())]).map(|_| true)),
     ("change_family_settings", Class::Waits, |w| w.db.change_family_settings(&w.other, small()).map(|()| true)),
     ("change_memory_budget", Class::Waits, |w| w.db.change_memory_budget(64 << 20).map(|()| true)),
     ("change_cache_size", Class::Waits, |w| w.db.change_cache_size(8 << 20).map(|()| true)),

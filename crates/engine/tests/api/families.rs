@@ -1,6 +1,7 @@
 //! Column families: creation, removal, settings of their own.
 
 use super::*;
+use sinter_storage::store::{Calls, ENOSPC, Fault, FaultStore, Operation};
 use sinterdb::WriteBatch;
 use sinterdb::ledger::Histogram;
 use sinterdb::settings::Style;
@@ -48,6 +49,48 @@ fn names_are_unique_and_readable() {
     }
     invalid(db.create_family(&"x".repeat(256), FamilySettings::default()));
     db.create_family(&"x".repeat(255), FamilySettings::default()).unwrap();
+}
+
+#[test]
+fn families_are_created_together_with_one_sync_or_not_at_all() {
+    let (below, options) = (memory(), FamilySettings::default());
+    let store = Arc::new(FaultStore::new(below.clone()));
+    let db = Db::builder().settings(inline()).open_store(store.clone()).unwrap();
+    let names = |db: &Db| db.families().iter().map(|family| family.name().to_owned()).collect::<Vec<_>>();
+    let create = |all: &[&str]| db.create_families(&all.iter().map(|name| (*name, options.clone())).collect::<Vec<_>>());
+    for (all, why) in [
+        (&["one", "default"][..], "exists already"),
+        (&["one", "two", "one"], "\"one\" is named twice"),
+        (&["one", ""], "no name"),
+        (&["one", "a\nb"], "control characters"),
+    ] {
+        assert!(invalid(create(all)).contains(why), "{all:?}");
+    }
+    let invalid_settings = FamilySettings { num_levels: 0, ..options.clone() };
+    invalid(db.create_families(&[("one", options.clone()), ("two", invalid_settings)]));
+    store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append), ENOSPC));
+    assert!(matches!(create(&["one", "two"]), Err(Error::NoSpace(_))));
+    assert_eq!(names(&db), ["default"]);
+    store.clear();
+    db.put(b"k", b"replaces the manifest").unwrap();
+    assert_eq!(names(&open_memory(&below)), ["default"]);
+    let syncs = || (store.count(Operation::Sync), store.count(Operation::SyncNames));
+    let (before, names_before) = syncs();
+    assert!(create(&[]).unwrap().is_empty());
+    assert_eq!(syncs(), (before, names_before));
+    let created = create(&["b", "c", "a"]).unwrap();
+    assert_eq!(syncs(), (before + 1, names_before));
+    assert_eq!(created.iter().map(Family::name).collect::<Vec<_>>(), ["b", "c", "a"]);
+    created.iter().for_each(|family| put(&db, family, b"k", family.name().as_bytes()));
+    db.sync().unwrap();
+    let again = open_memory(&below);
+    assert_eq!(names(&again), ["default", "b", "c", "a"]);
+    again.families().iter().skip(1).for_each(|family| assert_eq!(all(&again, family), [(b"k".into(), family.name().into())]));
+}
+
+/// Opens what a power cut leaves of a store.
+fn open_memory(memory: &MemoryStore) -> Db {
+    Db::builder().settings(inline()).open_store(Arc::new(memory.crash_with(0))).unwrap()
 }
 
 #[test]

@@ -104,6 +104,7 @@ fn a_read_only_handle_refuses_writes() {
         reader.flush(),
         reader.compact_range(&family, None, None),
         reader.create_family("x", FamilySettings::default()).map(drop),
+        reader.create_families(&[("x", FamilySettings::default())]).map(drop),
         reader.change_family_settings(&family, FamilySettings::default()),
         reader.checkpoint_to(&MemoryStore::new()),
     ];

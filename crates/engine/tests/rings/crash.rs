@@ -308,6 +308,7 @@ rings!(
     manual,
     checkpoint,
     families,
+    families_together,
     range_deletes,
     merges,
     across,

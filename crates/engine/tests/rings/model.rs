@@ -37,7 +37,8 @@ impl Batch {
 #[derive(Debug, Clone)]
 pub enum Step {
     Write(Batch),
-    Create(&'static str, Style),
+    /// Creates families in one step.
+    Create(Vec<(&'static str, Style)>),
     Drop(&'static str),
     Restyle(&'static str, Style),
     Flush,
@@ -101,9 +102,11 @@ impl Model {
             let mut alive = model.alive[model.alive.len() - 1].clone();
             match step {
                 Step::Write(batch) => model.write(batch, &alive),
-                Step::Create(name, _) => {
-                    alive.insert(name, incarnations);
-                    incarnations += 1;
+                Step::Create(families) => {
+                    for (name, _) in families {
+                        alive.insert(name, incarnations);
+                        incarnations += 1;
+                    }
                     model.alive.push(alive);
                 }
                 Step::Drop(name) => {

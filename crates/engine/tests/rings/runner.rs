@@ -157,11 +157,12 @@ impl Runner {
     fn perform(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Write(batch) => self.write(batch),
-            Step::Create(name, style) => {
+            Step::Create(families) => {
                 self.begin_family_change();
-                let settings = FamilySettings { style: *style, ..self.workload.settings.clone() };
-                let created = self.db().create_family(name, settings);
-                self.families.insert(name, created?);
+                let settings = |style| FamilySettings { style, ..self.workload.settings.clone() };
+                let asked: Vec<_> = families.iter().map(|(name, style)| (*name, settings(*style))).collect();
+                let created = self.db().create_families(&asked)?;
+                self.families.extend(families.iter().map(|(name, _)| *name).zip(created));
                 self.progress.lock().families += 1;
                 Ok(())
             }

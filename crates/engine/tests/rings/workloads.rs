@@ -146,8 +146,12 @@ impl Script {
     }
 
     fn create(&mut self, name: &'static str, style: Style) -> &mut Self {
-        self.families.push(name);
-        self.then(Step::Create(name, style))
+        self.create_all([(name, style)])
+    }
+
+    fn create_all<const N: usize>(&mut self, families: [(&'static str, Style); N]) -> &mut Self {
+        self.families.extend(families.map(|(name, _)| name));
+        self.then(Step::Create(families.into()))
     }
 
     fn drop(&mut self, name: &'static str) -> &mut Self {
@@ -256,6 +260,13 @@ pub fn merges() -> Workload {
     script.merges = true;
     script.ranges = true;
     script.batches(110, 6).then(Step::Reopen).batches(30, 6).done()
+}
+
+/// Families that are created together: all of them or none, also if one of them was there before.
+pub fn families_together() -> Workload {
+    let mut script = Script::new("families_together", Leveled);
+    script.batches(8, 3).create_all([("one", Leveled), ("two", Universal), ("three", Leveled)]).batches(25, 4);
+    script.drop("one").drop("three").batches(6, 4).create_all([("three", Universal), ("one", Leveled)]).batches(20, 4).done()
 }
 
 /// Batches over three families, only one of which is ever full.

@@ -9,7 +9,7 @@ use super::spec::{DANGEROUS, MOVABLE, WRITE};
 use super::transfers::{NOT_READ, Parcel};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server};
 use crate::keyspace::{Keyspace, check_key};
-use crate::persist::dump;
+use crate::persist::{dump, dump_for_valkey};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,11 +133,14 @@ impl<'a> Request<'a> {
             let body = context.keyspace.body(&head)?;
             let payload = dump(context.keyspace, &head, &body)?;
             let ttl = head.deadline.map_or(0, |deadline| deadline.saturating_sub(context.keyspace.now()).max(1)).to_string();
-            let mut words = vec![&b"RESTORE"[..], key, ttl.as_bytes(), &payload];
-            if self.replaces {
-                words.push(b"REPLACE");
+            let restore = |payload| {
+                let words = [&b"RESTORE"[..], key, ttl.as_bytes(), payload, b"REPLACE"];
+                if self.replaces { words.to_vec() } else { words[..4].to_vec() }
+            };
+            parcel.add(&restore(&payload));
+            if let Some(payload) = dump_for_valkey(context.keyspace, &head, &body)? {
+                parcel.add_other_form(&restore(&payload));
             }
-            parcel.add(&words);
             packed.push(key.clone());
         }
         Ok((parcel, packed))

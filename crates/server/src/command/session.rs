@@ -3,7 +3,7 @@
 use super::acl::{DEFAULT, Request};
 use super::keys::database;
 use super::spec::{
-    ADMIN, ALLOW_BUSY, DENYOOM, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NO_AUTH, NO_MULTI, READ, SKIP_MONITOR, STALE, WRITE,
+    ADMIN, ALLOW_BUSY, DENYOOM, FAST, IMMEDIATE, KEEPS_USE, MAY_REPLICATE, NEEDS_IDS, NO_AUTH, NO_MULTI, READ, SKIP_MONITOR, STALE, WRITE,
 };
 use super::units::Unit;
 use super::{
@@ -383,7 +383,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let passed = context.server.passed(context.session, unit, context.keyspace.now());
     context.keyspace.treat_passed(passed);
     context.keyspace.note_own_deadlines(passed == Passed::Removed && context.server.is_replica());
-    let mut result = (unit.command.run)(context, arguments);
+    let mut result = check_ids(context, unit).and_then(|()| (unit.command.run)(context, arguments));
     if matches!(result, Err(Failure::InSteps)) {
         result = begin_steps(context, number, arguments, start);
         if result.is_ok() {
@@ -434,6 +434,12 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
         note(context, number, arguments, (begun, others), failed);
     }
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
+}
+
+/// Fails if a command might find no id for something that it adds, and has perhaps removed something else by then.
+fn check_ids(context: &Context, unit: &Unit) -> Outcome {
+    let may_need_ids = unit.flags & (DENYOOM | NEEDS_IDS) != 0 && unit.command.group != Group::Scripting;
+    if may_need_ids { context.keyspace.check_ids().map_err(Failure::from) } else { Ok(()) }
 }
 
 /// Suspends a request whose run has begun a task: drops the reply since `start`. Removals of expired keys by the run stay.

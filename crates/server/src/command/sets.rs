@@ -4,7 +4,7 @@ use super::arguments::{Rest, count, integer_or, is, numbered_keys};
 use super::effects::MANY;
 use super::hashes::{pick, size};
 use super::scan;
-use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, MOVABLE, NEEDS_IDS, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_POSITIVE, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Kind, check_member, sort_integers};
 use crate::number::parse_integer;
@@ -48,7 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(READ | FAST)
         .since("6.2.0")
         .says("Which of them are members", "O(n), n being the number of members"),
-    set("smove", 4, smove).keys(1, 2, 1).flags(WRITE | FAST).says("Move a member to another set", "O(1)"),
+    set("smove", 4, smove).keys(1, 2, 1).flags(WRITE | FAST | NEEDS_IDS).says("Move a member to another set", "O(1)"),
     set("spop", -2, spop).flags(WRITE | FAST).says("Remove some members", "O(n), n being the number of members"),
     set("srandmember", -2, srandmember).flags(READ).says("Some members", "O(n), n being the number of members"),
     set("srem", -3, srem).flags(WRITE | FAST).says("Remove members", "O(n), n being the number of members"),

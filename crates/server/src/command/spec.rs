@@ -119,6 +119,9 @@ pub(super) const ALLOW_BUSY: u32 = 1 << 25;
 /// Flag of commands that do not count as uses of their keys.
 pub(super) const KEEPS_USE: u32 = 1 << 26;
 
+/// Flag of commands that may need a new id of a collection or consumer, as all commands with `DENYOOM` may.
+pub(super) const NEEDS_IDS: u32 = 1 << 27;
+
 /// Names of the flags, as `COMMAND` shows them.
 const FLAG_NAMES: &[(u32, &str)] = &[
     (WRITE, "write"),

@@ -1,7 +1,7 @@
 //! Commands for consumer groups of streams and their pending entries.
 
 use super::arguments::{Rest, integer_or, is};
-use super::spec::{DENYOOM, FAST, READ, WRITE};
+use super::spec::{DENYOOM, FAST, NEEDS_IDS, READ, WRITE};
 use super::streams_ids::{entry_id, entry_ids, id_or_edge, range_end, range_start, reply_entry, reply_id, stream};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
@@ -23,10 +23,10 @@ const CLAIMED_MAX: u64 = i64::MAX as u64 / 16;
 pub(super) const COMMANDS: &[Command] = &[
     stream("xack", -4, xack).flags(WRITE | FAST).says("Acknowledge entries", "O(n), n being the number of ids"),
     stream("xautoclaim", -6, xautoclaim)
-        .flags(WRITE | FAST)
+        .flags(WRITE | FAST | NEEDS_IDS)
         .since("6.2.0")
         .says("Give a consumer what is pending for long", "O(n), n being the pending entries that are looked at"),
-    stream("xclaim", -6, xclaim).flags(WRITE | FAST).says("Give a consumer pending entries", "O(n), n being the number of ids"),
+    stream("xclaim", -6, xclaim).flags(WRITE | FAST | NEEDS_IDS).says("Give a consumer pending entries", "O(n), n being the number of ids"),
     stream("xgroup", -2, xgroup)
         .subcommands(&["create", "createconsumer", "delconsumer", "destroy", "help", "setid"])
         .keys(2, 2, 1)

@@ -2,7 +2,7 @@
 
 use super::arguments::{Rest, is};
 use super::blocking::{Wait, kept, milliseconds, null_array};
-use super::spec::{BLOCKING, MOVABLE, READ, WRITE};
+use super::spec::{BLOCKING, MOVABLE, NEEDS_IDS, READ, WRITE};
 use super::streams_ids::{entry_id, reply_entry, reply_id, reply_range, stream};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{self, EntryId, GroupEdit, Head, Kind, Pending, check_member};
@@ -22,7 +22,7 @@ pub(super) const COMMANDS: &[Command] = &[
     stream("xreadgroup", -7, xreadgroup)
         .finds_keys(keys)
         .keys(0, 0, 0)
-        .flags(WRITE | MOVABLE | BLOCKING)
+        .flags(WRITE | MOVABLE | BLOCKING | NEEDS_IDS)
         .says("The next entries of streams for a consumer of a group", "O(n), n being the entries that are returned"),
 ];
 

@@ -4,6 +4,7 @@
 mod edges;
 mod fields;
 mod hot;
+mod ids;
 mod newer;
 mod replica;
 mod replication;

@@ -18,6 +18,8 @@ const LINE_KEPT: usize = 1023;
 const NOT_CONNECTED: &str = "IOERR error or timeout connecting to the client";
 const NOT_WRITTEN: &str = "IOERR error or timeout writing to target instance";
 pub(super) const NOT_READ: &str = "IOERR error or timeout reading to target instance";
+/// Errors of a server that cannot read a value, of its version or of its type.
+const NOT_UNDERSTOOD: [&str; 2] = ["ERR DUMP payload version or checksum are wrong", "ERR Bad data format"];
 
 /// Requests with values for another server.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(super) struct Parcel {
     opening: Vec<Vec<u8>>,
     /// A `RESTORE` for each value.
     restores: Vec<Vec<u8>>,
+    /// By number of a value, its `RESTORE` in another form, for a server that does not understand the first one.
+    other_forms: BTreeMap<usize, Vec<u8>>,
 }
 
 /// Outcome of a transfer.
@@ -39,6 +43,18 @@ pub(super) struct Receipt {
     pub taken: Vec<bool>,
     /// Text of the error if the other server did not take all values.
     pub failure: Option<String>,
+}
+
+impl Receipt {
+    /// Notes the reply for a value: that the other server took it, or an error.
+    fn note(&mut self, at: usize, error: Option<String>) {
+        match error {
+            None => self.taken[at] = true,
+            Some(error) => {
+                self.failure.get_or_insert_with(|| format!("ERR Target instance replied with error: {error}"));
+            }
+        }
+    }
 }
 
 /// A request as bytes.
@@ -52,7 +68,7 @@ fn encode(words: &[&[u8]]) -> Vec<u8> {
 
 impl Parcel {
     pub fn new(host: String, port: u16, patience: Duration) -> Parcel {
-        Parcel { host, port, patience, opening: Vec::new(), restores: Vec::new() }
+        Parcel { host, port, patience, opening: Vec::new(), restores: Vec::new(), other_forms: BTreeMap::new() }
     }
 
     /// Adds a request that comes before the values.
@@ -63,6 +79,11 @@ impl Parcel {
     /// Adds a value.
     pub fn add(&mut self, words: &[&[u8]]) {
         self.restores.push(encode(words));
+    }
+
+    /// Adds another form of the value that was added last.
+    pub fn add_other_form(&mut self, words: &[&[u8]]) {
+        self.other_forms.insert(self.restores.len().saturating_sub(1), encode(words));
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
@@ -98,7 +119,7 @@ impl Parcel {
         receipt
     }
 
-    /// Reads the replies.
+    /// Reads the replies, and sends the other form of each value whose first one the other server does not understand.
     fn receive(&self, stream: &TcpStream, receipt: &mut Receipt) -> io::Result<()> {
         let mut from = BufReader::new(stream);
         let mut refused = None;
@@ -106,14 +127,23 @@ impl Parcel {
             let error = error_of(&line(&mut from)?);
             refused = refused.or(error);
         }
-        for taken in &mut receipt.taken {
+        let mut not_understood = Vec::new();
+        for at in 0..receipt.taken.len() {
             let error = error_of(&line(&mut from)?);
             match refused.clone().or(error) {
-                None => *taken = true,
-                Some(error) => {
-                    receipt.failure.get_or_insert_with(|| format!("ERR Target instance replied with error: {error}"));
-                }
+                Some(error) if NOT_UNDERSTOOD.iter().any(|known| error.starts_with(known)) => not_understood.push((at, error)),
+                error => receipt.note(at, error),
             }
+        }
+        for (at, error) in not_understood {
+            let mut reply = Some(error);
+            if let Some(other) = self.other_forms.get(&at) {
+                let mut to = stream;
+                to.write_all(other)?;
+                // The first error says why.
+                reply = error_of(&line(&mut from)?).and(reply);
+            }
+            receipt.note(at, reply);
         }
         Ok(())
     }

@@ -38,19 +38,16 @@ pub(super) fn settings(other: FamilySettings) -> FamilySettings {
     }
 }
 
-/// Creates the families that a database lacks. Waits for the medium.
+/// Creates the families that a database lacks, in one step. Waits for the medium.
 pub(super) fn create_families(db: &Db) -> Result<()> {
     let settings = settings(db.family_settings(&db.default_family())?);
-    for name in BACKLOG {
-        // A failed attempt may have made some of them, and another thread may make one meanwhile.
-        if db.family(name).is_none()
-            && let Err(error) = db.create_family(name, settings.clone())
-            && db.family(name).is_none()
-        {
-            return Err(error.into());
-        }
+    let lacks = || BACKLOG.into_iter().filter(|name| db.family(name).is_none());
+    let families: Vec<_> = lacks().map(|name| (name, settings.clone())).collect();
+    match db.create_families(&families) {
+        // Another thread may have made them meanwhile.
+        Err(error) if lacks().next().is_some() => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Division of the stored bytes into parts: the offset at which each family's part starts. A part ends where the next one starts, and the

@@ -3,7 +3,7 @@
 //! stream. It also takes the steps of a handover (`FAILOVER`).
 //!
 //! This work is done between two event-loop iterations, when nothing is left to be committed. A link that fails or breaks is begun again,
-//! once a second; the data stay as they are meanwhile.
+//! once a second, or later after several full synchronisations in a row; the data stay as they are meanwhile.
 
 use super::connection::Connection;
 use super::stream::{Socket, Stream};
@@ -11,7 +11,9 @@ use super::{Data, EventLoop, token, unix_ms};
 use crate::command::{Client, Server, Session};
 use crate::keyspace::{DATABASES, Keyspace, StreamId, StreamPosition};
 use crate::log::Level;
-use crate::replication::{Address, Ending, Established, Failover, Failure, Link, News, Plan, State, Target, Transport, successor};
+use crate::replication::{
+    Address, Ending, Established, Failover, Failure, FullSyncs, Link, News, Plan, State, Target, Transport, successor,
+};
 use mio::Interest;
 use mio::net::TcpStream;
 use rustls::Connection as TlsConnection;
@@ -38,6 +40,8 @@ pub(super) struct PrimaryLink {
     /// When the last attempt began, and when the last acknowledgement was sent; unix milliseconds.
     begun: Option<u64>,
     acknowledged: Option<u64>,
+    /// Full synchronisations in a row.
+    full_syncs: FullSyncs,
     /// A commit and the stream's offset at it, kept until the commit is synced; and the last offset that is known to be durable.
     mark: Option<(u64, u64)>,
     durable: Option<u64>,
@@ -59,6 +63,7 @@ impl EventLoop {
         if std::mem::take(&mut data.server.upstream.is_changed) {
             self.drop_link(data);
             data.server.upstream.forget_nonsense();
+            self.upstream.full_syncs = FullSyncs::default();
             if data.server.is_replica() {
                 let server = &mut *data.server;
                 server.replication.follow(data.keyspace, &mut server.feed);
@@ -115,7 +120,7 @@ impl EventLoop {
     fn begin_link(&mut self, data: &mut Data, now: u64) {
         let Some(primary) = data.server.configuration.following.primary.clone() else { return };
         let own = &mut self.upstream;
-        if own.link.is_some() || own.session.is_some() || !has_passed(own.begun, RETRY_MS, now) {
+        if own.link.is_some() || own.session.is_some() || !has_passed(own.begun, RETRY_MS, now) || !own.full_syncs.may_ask(now) {
             return;
         }
         own.begun = Some(now);
@@ -140,23 +145,35 @@ impl EventLoop {
                     // The new primary has taken over.
                     data.server.end_failover();
                     self.upstream.needs_successor = true;
+                    self.upstream.full_syncs.begin();
                 }
                 News::Ended(ending) => {
                     let is_lent = self.upstream.link.take().is_some_and(|link| link.is_lent());
                     self.upstream.needs_successor = false;
                     data.server.upstream.state = State::Down;
                     self.end_link(data, ending, is_lent, now);
+                    if is_lent && self.upstream.session.is_none() {
+                        self.wait_after_end(data, now);
+                    }
                 }
             }
         }
         if self.upstream.needs_successor && self.upstream.leaving.is_none() {
             self.upstream.needs_successor = false;
-            self.lend(data);
+            self.lend(data, now);
+        }
+    }
+
+    /// Notes the end of a link that carried the stream or all data, after which the next one may have to wait.
+    fn wait_after_end(&mut self, data: &mut Data, now: u64) {
+        if let Some((in_row, wait_ms)) = self.upstream.full_syncs.end(now) {
+            let seconds = wait_ms / 1000;
+            data.server.event(Level::Warning, "full_syncs_in_a_row", &[("full_syncs", &in_row), ("waits_seconds", &seconds)]);
         }
     }
 
     /// Lends the link a successor, into which it loads all data.
-    fn lend(&mut self, data: &mut Data) {
+    fn lend(&mut self, data: &mut Data, now: u64) {
         let Some(link) = &mut self.upstream.link else { return };
         match data.keyspace.begin_copy() {
             Ok(next) => {
@@ -168,6 +185,7 @@ impl EventLoop {
                 link.stop();
                 self.upstream.link = None;
                 data.server.upstream.state = State::Down;
+                self.wait_after_end(data, now);
             }
         }
     }
@@ -305,6 +323,7 @@ impl EventLoop {
         self.connections.put(id, Box::new(Connection::of_primary(stream, session, input, now)));
         let own = &mut self.upstream;
         (own.session, own.acknowledged, own.mark, own.durable) = (Some(id), None, None, None);
+        own.full_syncs.link_up(now);
         data.server.upstream.state = State::Up(id);
         data.server.upstream.down_since = None;
         data.server.event(Level::Notice, "linked_to_primary", &[("id", &id), ("address", &address)]);
@@ -319,7 +338,8 @@ impl EventLoop {
             self.upstream.session = None;
             data.server.upstream.state = State::Down;
             data.server.upstream.down_since = Some(now);
-            return data.server.event(Level::Warning, "primary_lost", &[("id", &id)]);
+            data.server.event(Level::Warning, "primary_lost", &[("id", &id)]);
+            return self.wait_after_end(data, now);
         };
         // A clock that is set back hides no silence. The turn's time is older than what came while a script ran.
         connection.active = connection.active.min(unix_ms());

@@ -156,12 +156,25 @@ impl Write for Bounded {
 /// # Errors
 /// The value would be longer than a string may be; errors of the keyspace.
 pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, SaveError> {
-    let mut out = Output::new(Bounded::default());
     let version = match head.kind {
         Kind::Stream => Version::Ten,
         _ if head.has_field_deadlines() => Version::Twelve,
         _ => Version::Nine,
     };
+    dump_in(version, keyspace, head, body)
+}
+
+/// [`dump`] of a hash whose fields have deadlines in the form of Valkey 9, which reads no version from 12 to 79; `None`: the value is not
+/// such a hash, and a Valkey reads what [`dump`] gives.
+///
+/// # Errors
+/// The value would be longer than a string may be; errors of the keyspace.
+pub fn dump_for_valkey(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Option<Vec<u8>>, SaveError> {
+    head.has_field_deadlines().then(|| dump_in(Version::Eighty, keyspace, head, body)).transpose()
+}
+
+fn dump_in(version: Version, keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, SaveError> {
+    let mut out = Output::new(Bounded::default());
     out.kind(kind_of(head, version))?;
     write_value(&mut out, version, keyspace, head, body)?;
     Ok(out.end_of_value(version)?.0)

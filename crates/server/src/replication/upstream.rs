@@ -7,6 +7,12 @@ use std::sync::Arc;
 /// Bytes of a request, and of its error, that the log repeats, at most.
 const REPEATED: usize = 200;
 
+/// Wait after the second full synchronisation in a row, and the longest one, milliseconds.
+const WAIT_MS: u64 = 2000;
+const LONGEST_WAIT_MS: u64 = 60_000;
+/// Milliseconds that a link carries the stream before full synchronisations count anew.
+const GOOD_MS: u64 = 60_000;
+
 /// The link of a replica to its primary.
 #[derive(Debug, Default)]
 pub enum State {
@@ -89,6 +95,58 @@ impl Upstream {
     }
 }
 
+/// Full synchronisations in a row: each costs the primary a pass over all its data. If they lead to no lasting stream, for example because
+/// the primary sends nonsense behind its data, or data that cannot be loaded, the replica waits before it asks again, each time twice as
+/// long.
+#[derive(Debug, Default)]
+pub struct FullSyncs {
+    /// Number that the primary has begun since a link carried the stream for [`GOOD_MS`].
+    in_row: u32,
+    /// When the link came up that carries the stream, and when the last link ended, unix milliseconds.
+    up: Option<u64>,
+    ended: Option<u64>,
+}
+
+impl FullSyncs {
+    /// The primary has begun a full synchronisation.
+    pub fn begin(&mut self) {
+        self.in_row = self.in_row.saturating_add(1);
+    }
+
+    /// The link carries the stream from now on.
+    pub fn link_up(&mut self, now: u64) {
+        self.up = Some(now);
+    }
+
+    /// A full synchronisation has failed, or the link that carried the stream has ended. Returns the number in a row, and the milliseconds
+    /// that the replica waits; `None`: it does not wait.
+    pub fn end(&mut self, now: u64) -> Option<(u32, u64)> {
+        if self.up.take().is_some_and(|up| has_passed(up, GOOD_MS, now)) {
+            self.in_row = 0;
+        }
+        self.ended = Some(now);
+        let wait = self.wait_ms();
+        (wait > 0).then_some((self.in_row, wait))
+    }
+
+    /// Whether the replica may ask its primary.
+    pub fn may_ask(&self, now: u64) -> bool {
+        self.ended.is_none_or(|ended| has_passed(ended, self.wait_ms(), now))
+    }
+
+    fn wait_ms(&self) -> u64 {
+        match self.in_row.checked_sub(2) {
+            Some(doublings) => WAIT_MS.saturating_mul(1 << doublings.min(16)).min(LONGEST_WAIT_MS),
+            None => 0,
+        }
+    }
+}
+
+/// Whether so many milliseconds have passed since a moment. A clock that goes back does not stop anything.
+fn has_passed(since: u64, ms: u64, now: u64) -> bool {
+    now < since || now - since >= ms
+}
+
 /// A failure of a primary's request of which the log is to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untold {
@@ -137,5 +195,43 @@ impl Failover {
             Failover::Waiting { .. } => "waiting-for-sync",
             Failover::Handing { .. } => "failover-in-progress",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_synchronisations_in_a_row_wait_twice_as_long_each_time() {
+        let mut syncs = FullSyncs::default();
+        assert!(syncs.may_ask(0));
+        let mut now = 1000;
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            syncs.begin();
+            syncs.link_up(now);
+            now += 10;
+            let told = syncs.end(now);
+            let wait = told.map_or(0, |(_, wait)| wait);
+            assert!(syncs.may_ask(now + wait) && (wait == 0 || !syncs.may_ask(now + wait - 1)));
+            // A clock that is set back does not prolong the wait.
+            assert!(syncs.may_ask(now - 1));
+            now += wait;
+            waits.push(told);
+        }
+        let expected =
+            [2, 4, 8, 16, 32, 60, 60, 60].into_iter().enumerate().map(|(at, s)| Some((u32::try_from(at).unwrap() + 2, s * 1000)));
+        assert_eq!(waits, [None].into_iter().chain(expected).collect::<Vec<_>>());
+        // A link that goes on with the stream and soon ends changes nothing; one that lasts ends the row.
+        syncs.link_up(now);
+        assert_eq!(syncs.end(now + GOOD_MS - 1), Some((9, 60_000)));
+        syncs.link_up(now);
+        assert_eq!(syncs.end(now + GOOD_MS), None);
+        syncs.begin();
+        assert_eq!((syncs.end(now), syncs.may_ask(now)), (None, true));
+        // Data that cannot be loaded count as well, without any link.
+        syncs.begin();
+        assert_eq!(syncs.end(now), Some((2, 2000)));
     }
 }

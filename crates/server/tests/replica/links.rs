@@ -165,7 +165,7 @@ fn a_database_that_is_not_here_ends_the_link() {
 }
 
 /// A stream that goes on with the same nonsense again: the replica asks for all data instead of the same bytes for ever, and afterwards for
-/// the rest of the stream again.
+/// the rest of the stream again. From the second full synchronisation in a row on, it waits before it asks.
 #[test]
 fn nonsense_that_comes_again_costs_a_full_synchronisation() {
     let primary = False::new();
@@ -176,6 +176,8 @@ fn nonsense_that_comes_again_costs_a_full_synchronisation() {
         until("the link is down", || field(&mut client, "master_link_status") == "down");
         assert_eq!(lines.count("level=warning event=primary_sends_nonsense"), round + 1);
         assert_eq!(lines.count("offset=100 next=all_data"), round.div_ceil(2));
+        until("the wait is told", || lines.count("event=full_syncs_in_a_row") == round.saturating_sub(1));
+        assert_eq!(lines.count("full_syncs=2 waits_seconds=2"), round.saturating_sub(1), "round {round}");
         let reply = if *expected == all { all_data() } else { b"+CONTINUE\r\n".to_vec() };
         let (next, asked) = primary.serve(&reply);
         assert!(asked.last().unwrap().contains(expected), "round {round}: {asked:?}");

@@ -6,6 +6,7 @@ mod mapped;
 mod window;
 
 use super::{Appender, Cause, FileId, FileKind, Hint, ReadAt, Result, Shared, Store, StoreError, StoreLock, sys};
+use crate::combined_sync::CombinedSync;
 use crate::locked::Locked;
 use appender::{ALIGN, DirAppender, DirectFile};
 use parking_lot::Mutex;
@@ -73,9 +74,8 @@ pub struct DirStore {
     /// The path through which files are reached. It goes by the open handle, so that changes of mounts do not change which files are read
     /// and written.
     held: PathBuf,
-    /// A sync of the names has failed. Locked during each sync: the kernel reports a failure once and may drop the names, so no other sync
-    /// may return before the failure is noted.
-    has_failed: Mutex<bool>,
+    /// Syncs of the names.
+    names: CombinedSync,
     /// The file system overwrites blocks in place, so that logs can be mapped.
     keeps_space: bool,
     /// Open direct writers. They hold back an unaligned tail, which `open` makes them write.
@@ -100,8 +100,8 @@ impl DirStore {
         let handle = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path).map_err(explain)?;
         let held = Some(sys::path_of(&handle)).filter(|held| held.exists()).unwrap_or_else(|| path.to_owned());
         let keeps_space = sys::keeps_space(&handle);
-        let (path, has_failed, direct, lifetimes) = (path.to_owned(), Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(DirStore { path, handle, held, has_failed, keeps_space, direct, lifetimes })
+        let (path, names, direct, lifetimes) = (path.to_owned(), CombinedSync::default(), Mutex::default(), Mutex::default());
+        Ok(DirStore { path, handle, held, names, keeps_space, direct, lifetimes })
     }
 
     /// Whether the kernel accepts write-life hints; `None`: no hint was passed on yet.
@@ -222,14 +222,9 @@ impl Store for DirStore {
     }
 
     fn sync_names(&self) -> Result<()> {
-        let mut has_failed = self.has_failed.lock();
-        let synced = if *has_failed {
-            Err(io::Error::other("an earlier sync of the names failed; open the directory again"))
-        } else {
-            self.handle.sync_all()
-        };
-        *has_failed = synced.is_err();
-        synced.map_err(|e| StoreError::store("sync names", e))
+        let fail = |e| StoreError::store("sync names", e);
+        let earlier = || fail(io::Error::other("an earlier sync of the names failed; open the directory again"));
+        self.names.sync(earlier, || self.handle.sync_all().map_err(fail))
     }
 
     fn free_bytes(&self) -> Result<Option<u64>> {

@@ -313,13 +313,13 @@ fn a_cancelled_job_names_its_files() {
     assert!(matches!(outcome, Outcome::Cancelled(files) if files.is_empty()));
 }
 
-/// A thread that cannot be started, here for its stack larger than any address space, costs parallelism and nothing else.
+/// A thread that cannot be started, here for its stack larger than any address space, costs parallelism and nothing else, and is counted.
 #[test]
 fn parts_without_a_thread_run_on_the_callers() {
     for stack in [256 << 10, 1 << 60] {
         let caller = std::thread::current().id();
-        let results = in_parallel(4, || Builder::new().stack_size(stack), |i| (i, std::thread::current().id() == caller));
+        let (results, without_thread) = in_parallel(4, || Builder::new().stack_size(stack), |i| (i, std::thread::current().id() == caller));
         let expected = [0, 1, 2, 3].map(|i| (i, i == 0 || stack == 1 << 60));
-        assert_eq!(results, expected);
+        assert_eq!((results, without_thread), (expected.into(), if stack == 1 << 60 { 3 } else { 0 }));
     }
 }

@@ -1,5 +1,5 @@
 //! A thread that prepares the engine for the first stream. The event loop goes on meanwhile: reads do not wait for the medium, and a write
-//! waits at most for the sync that creates one column family.
+//! waits at most for the one sync that creates all column families of the stream.
 
 use crate::keyspace;
 use mio::Waker;

@@ -19,8 +19,9 @@ struct Gated {
     driven: Driven,
     store: Arc<FaultStore>,
     client: TcpStream,
-    /// Calls of the store by the thread, and syncs by the event loop.
+    /// Calls of the store by the thread, syncs among them, and syncs by the event loop.
     calls: Arc<AtomicUsize>,
+    syncs: Arc<AtomicUsize>,
     syncs_of_loop: Arc<AtomicUsize>,
 }
 
@@ -33,22 +34,23 @@ impl Gated {
         driven.settle(1);
         let (gate, closed) = channel::<()>();
         let (event_loop, closed) = (std::thread::current().id(), Mutex::new(closed));
-        let (calls, syncs_of_loop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counted, syncs) = (calls.clone(), syncs_of_loop.clone());
+        let [calls, syncs, syncs_of_loop] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (counted, counted_syncs, by_loop) = (calls.clone(), syncs.clone(), syncs_of_loop.clone());
         store.on_call(Some(Arc::new(move |_, operation| {
             let is_sync = matches!(operation, Operation::Sync | Operation::SyncNames);
             let thread = std::thread::current();
             if thread.name() == Some(THREAD) {
                 counted.fetch_add(1, Ordering::Relaxed);
                 if is_sync {
+                    counted_syncs.fetch_add(1, Ordering::Relaxed);
                     // Until the other end is dropped.
                     let _ = closed.lock().unwrap().recv();
                 }
             } else if is_sync && thread.id() == event_loop {
-                syncs.fetch_add(1, Ordering::Relaxed);
+                by_loop.fetch_add(1, Ordering::Relaxed);
             }
         })));
-        Gated { gate: Some(gate), driven, store, client, calls, syncs_of_loop }
+        Gated { gate: Some(gate), driven, store, client, calls, syncs, syncs_of_loop }
     }
 
     /// A replica that has asked for all data, and waits.
@@ -107,6 +109,8 @@ fn clients_are_served_while_it_is_prepared() {
     let (first, second) = (receive_all(&mut gated.driven, &mut follower), receive_all(&mut gated.driven, &mut second));
     assert!(first.0 == second.0 && first.0.ends_with(" 0"), "{} {}", first.0, second.0);
     assert_eq!((gated.syncs_of_loop.load(Ordering::Relaxed), gated.driven.net.server.replicas.syncs), (0, [2, 0, 0]));
+    // A write that comes meanwhile waits for one sync, not for one of each family.
+    assert_eq!(gated.syncs.load(Ordering::Relaxed), 1);
 }
 
 /// A replica that leaves, or is killed, leaves no stream behind; the next one waits for the preparation that runs, or needs none.
