@@ -1,8 +1,9 @@
 //! The database: open, write, read, flush, compact.
 //!
-//! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
-//! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `log_sync`, `shared`, `retired`; everything else is a leaf.
+//! Reading order: `write` (one page), `gate` (where writers wait), `logs` (log segments), `read`, `view` (what readers see), `jobs` (the
+//! work of background threads as data), `schedule` (how it is chosen and done), `publish` (the one place where the tree changes),
+//! `obsolete` (what readers may still hold of it), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the
+//! write queue, `write_state`, `Logs::turn`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
