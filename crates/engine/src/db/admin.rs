@@ -5,7 +5,7 @@ use super::insert::FamilyWriter;
 use super::jobs::{Job, Takes, unpack};
 use super::mem::{Mem, MemWriter};
 use super::space::Asks;
-use super::view::{Tree, View};
+use super::view::{OpenTree, View};
 use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
 use crate::compaction::auto_codecs::Auto;
 use crate::compaction::{self, ManualRange, PickEnv};
@@ -73,7 +73,7 @@ impl Db {
             let edit = Edit { new_families: vec![family], flushed_logs: vec![(id, active)], ..Edit::default() };
             inner.log_edit(&mut shared, &edit)?;
             let mem = Mem::new(&inner.pool, active, inner.clock.unix_seconds());
-            let tree = Arc::new(Tree::empty(Arc::new(Version::empty(settings.num_levels))));
+            let tree = Arc::new(OpenTree::empty(Arc::new(Version::empty(settings.num_levels))));
             let core = Arc::new(FamilyCore {
                 id,
                 name: name.to_owned(),
@@ -364,9 +364,9 @@ impl Inner {
     }
 }
 
-impl Tree {
+impl OpenTree {
     /// A tree without tables.
     fn empty(version: Arc<Version>) -> Self {
-        Tree::from_parts(version, Vec::new(), HashMap::new())
+        OpenTree::from_parts(version, Vec::new(), HashMap::new())
     }
 }
