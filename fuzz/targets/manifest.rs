@@ -7,14 +7,16 @@ use libfuzzer_sys::fuzz_target;
 use sinter_storage::store::{FileId, MemoryStore};
 use sinterdb::internal::checksum::DbId;
 use sinterdb::internal::compaction::check_shape;
-use sinterdb::internal::manifest::{Change, Edit, KeyRange, ManifestLog, NewFamily, RunLocation, State, TableChange, TableInfo, load};
+use sinterdb::internal::manifest::{
+    Change, Edit, KeyRange, ManifestLog, ManifestState, NewFamily, RunLocation, TableChange, TableInfo, load,
+};
 use sinterdb_fuzz::{Input, put_piece, seed};
 use std::sync::Arc;
 
 const DB: DbId = DbId([7; 16]);
 
 /// Applies an edit; what is refused changes nothing, what is taken leaves a tree in shape.
-fn apply(state: &mut State, edit: &Edit) {
+fn apply(state: &mut ManifestState, edit: &Edit) {
     let before = state.clone();
     match state.apply(edit) {
         Err(_) => assert_eq!(*state, before, "a refused edit changed the state"),
@@ -23,7 +25,7 @@ fn apply(state: &mut State, edit: &Edit) {
 }
 
 fn edits(mut input: Input) {
-    let mut state = State::new(DB);
+    let mut state = ManifestState::new(DB);
     while !input.0.is_empty() {
         let Some(edit) = Edit::decode(input.piece()) else { continue };
         let mut encoded = Vec::new();
@@ -31,7 +33,7 @@ fn edits(mut input: Input) {
         assert_eq!(Edit::decode(&encoded).as_ref(), Some(&edit), "an edit does not read back");
         apply(&mut state, &edit);
     }
-    let mut copy = State::new(DB);
+    let mut copy = ManifestState::new(DB);
     copy.apply(&state.snapshot_edit()).expect("a state as one edit");
     assert_eq!(copy, state, "a state does not come back from one edit");
     let store = MemoryStore::new();
@@ -79,7 +81,7 @@ fn seeds() -> Vec<Vec<u8>> {
         },
     ];
     let mut input = vec![1];
-    let mut state = State::new(DB);
+    let mut state = ManifestState::new(DB);
     for edit in &list {
         let mut encoded = Vec::new();
         edit.encode(&mut encoded);

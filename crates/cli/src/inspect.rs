@@ -12,7 +12,7 @@ use serde_json::Value;
 use sinter_storage::store::{Store, Temperature, Tiers};
 use sinterdb::Error;
 use sinterdb::internal::db::{Held, Seen, see};
-use sinterdb::internal::manifest::{Loaded, State};
+use sinterdb::internal::manifest::{Loaded, ManifestState};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -91,7 +91,7 @@ struct Stores {
 }
 
 /// Reads the manifest and opens the files of one moment, while another process may be writing.
-fn look(path: &Path, store: Arc<dyn Store>) -> Result<(Loaded, State, Stores), Ended> {
+fn look(path: &Path, store: Arc<dyn Store>) -> Result<(Loaded, ManifestState, Stores), Ended> {
     let Some(Seen { loaded, state, tiers, places, files }) = see(&store)? else {
         return Err(Ended::usage(format!("{}: no database there", path.display())));
     };
@@ -134,7 +134,7 @@ pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(view: View, stores: &Stores, loaded: &Loaded, state: &State) -> Result<Shown, Ended> {
+fn show(view: View, stores: &Stores, loaded: &Loaded, state: &ManifestState) -> Result<Shown, Ended> {
     let store = &stores.files;
     match view {
         View::Manifest => views::manifest(store, loaded, state),

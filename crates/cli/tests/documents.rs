@@ -1,4 +1,4 @@
-//! Documents show the committed figures, and README stays short.
+//! Documents show the committed figures, README and the tour of the code stay short, and the tour names files and functions that exist.
 
 use sinter_lab::run::Answer;
 use sinter_lab::study::judge::Finding;
@@ -9,6 +9,8 @@ use std::process::Command;
 
 /// Words of README, tables and code included, at most, as `wc -w` counts them.
 const README_WORDS: usize = 900;
+/// Words of the tour of the code, at most.
+const TOUR_WORDS: usize = 1500;
 
 /// Results from which the tables are made.
 const RESULTS: [&str; 2] = ["docs/results/side-by-side", "docs/results/large-load"];
@@ -143,7 +145,51 @@ fn rejected_claims_have_causes() {
 }
 
 #[test]
-fn readme_stays_short() {
-    let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
-    assert!(words <= README_WORDS, "README.md has {words} words, at most {README_WORDS}");
+fn documents_stay_short() {
+    for (document, most) in [("README.md", README_WORDS), (TOUR, TOUR_WORDS)] {
+        let words = fs::read_to_string(root().join(document)).unwrap().split_whitespace().count();
+        assert!(words <= most, "{document} has {words} words, at most {most}");
+    }
+}
+
+const TOUR: &str = "ARCHITECTURE.md";
+
+/// Complaints about the code spans of a tour. A folder below `crates` is where the files named behind it lie: `file.rs`, `folder/`, or
+/// `file.rs::function`. `function()` stands in the file that was named last.
+fn wrong_names(tour: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (mut folder, mut file) = (root(), PathBuf::new());
+    for span in tour.split('`').skip(1).step_by(2) {
+        let (path, function) = match (span.split_once("::"), span.strip_suffix("()")) {
+            (_, Some(function)) => ("", Some(function)),
+            (Some((path, function)), None) => (path, Some(function)),
+            (None, None) => (span, None),
+        };
+        if path.ends_with('/') || path.ends_with(".rs") {
+            let place = if path.starts_with("crates/") { root().join(path) } else { folder.join(path) };
+            if !place.exists() {
+                wrong.push(format!("{span}: no such file"));
+            }
+            match path.starts_with("crates/") && path.ends_with('/') {
+                true => folder = place,
+                false => file = place,
+            }
+        }
+        if let Some(function) = function {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            if !["(", "<"].iter().any(|after| text.contains(&format!("fn {function}{after}"))) {
+                wrong.push(format!("{span}: no such function in {}", file.display()));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_tour_names_files_and_functions_that_exist() {
+    let wrong = wrong_names(&fs::read_to_string(root().join(TOUR)).unwrap());
+    assert!(wrong.is_empty(), "{TOUR}:\n{}", wrong.join("\n"));
+    let bad = |tour: &str| wrong_names(tour).len();
+    assert_eq!(bad("`crates/engine/src/`, `db/`, `db.rs`, `db/write.rs::put`, `put_with()`, `Store`"), 0);
+    assert_eq!(bad("`crates/engine/src/`, `none/`, `none.rs`, `db/write.rs::pu`, `pu()`, `crates/none.rs`"), 5);
 }

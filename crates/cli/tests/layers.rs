@@ -4,8 +4,8 @@
 use crate::source::{Source, ident, is_word, skip_blank, words, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Path below `crates` and its rank: ten times the number in the architecture, which leaves gaps. `NAME` stands for NAME.rs and all files
-/// in the folder NAME, `NAME.rs` for the file alone. The longest entry that fits a file counts, so that files inherit their folder's rank.
+/// Path below `crates` and its rank; ranks leave gaps. `NAME` stands for NAME.rs and all files in the folder NAME, `NAME.rs` for the file
+/// alone. The longest entry that fits a file counts, so that files inherit their folder's rank.
 const RANKS: &[(&str, u32)] = &[
     ("storage/src/combined_sync", 10),
     ("storage/src/locked", 10),

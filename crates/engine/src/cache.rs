@@ -1,6 +1,6 @@
 //! The block cache: one byte budget over data blocks of all tables, and over their indexes and filters if these count.
 //!
-//! There is no hash table. Every table owns a [`Slot`] per part (data block, index or filter), so a lookup is an array access and a
+//! There is no hash table. Every table owns a [`CacheSlot`] per part (data block, index or filter), so a lookup is an array access and a
 //! lock-free load (arc-swap: no shared counter is written on a hit). Only misses take the mutex. It guards the list of resident parts, a
 //! CLOCK in its second-chance form (Corbató 1968). The evictor takes the oldest part in the list. A part that was used since the list last
 //! came to it has lives: it loses one and goes to the back of the list. A part without lives is evicted. Data blocks have at most one life
@@ -106,15 +106,15 @@ impl<T: Stored> Stored for Cached<T> {
 
 /// Holds one part of one table, or nothing.
 #[derive(Debug)]
-pub struct Slot<T>(ArcSwapOption<Cached<T>>);
+pub struct CacheSlot<T>(ArcSwapOption<Cached<T>>);
 
-impl<T> Default for Slot<T> {
+impl<T> Default for CacheSlot<T> {
     fn default() -> Self {
-        Slot(ArcSwapOption::empty())
+        CacheSlot(ArcSwapOption::empty())
     }
 }
 
-impl<T> Slot<T> {
+impl<T> CacheSlot<T> {
     /// The part if it is resident. Marks it as used, without a lock, and without a shared write if it is marked already.
     #[inline]
     pub fn load(&self) -> Guard<Option<Arc<Cached<T>>>> {
@@ -168,9 +168,9 @@ impl Cleared {
 pub trait Slots: Send + Sync + fmt::Debug {
     /// The number of the table, which no other table ever has.
     fn number(&self) -> u64;
-    /// [`Slot::take_life`] of one slot.
+    /// [`CacheSlot::take_life`] of one slot.
     fn take_life(&self, slot: u32) -> bool;
-    /// [`Slot::take`] of one slot.
+    /// [`CacheSlot::take`] of one slot.
     fn take(&self, slot: u32) -> Option<Taken>;
     /// Empties all slots.
     fn clear_all(&self) -> Cleared;
@@ -420,7 +420,7 @@ impl Cache {
     }
 
     /// Keeps a block from the medium in compressed form, unless its table was forgotten or another reader has kept the block.
-    pub fn keep_packed<T>(&self, table: &dyn Slots, number: u32, slot: &Slot<T>, packed: Packed) {
+    pub fn keep_packed<T>(&self, table: &dyn Slots, number: u32, slot: &CacheSlot<T>, packed: Packed) {
         let mut below = self.below.lock();
         if packed.memory() <= self.packed_capacity() && !table.is_closed() && slot.0.load().is_none() {
             below.packed.put((table.number(), number), packed.memory(), packed);
@@ -430,7 +430,7 @@ impl Cache {
 
     /// Keeps a part from the medium in its slot. Does nothing if the part is larger than the budget of uncompressed parts, if its table was
     /// forgotten, if another reader was faster, or if the lock is not free soon.
-    pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &Slot<T>, part: &Arc<Cached<T>>) {
+    pub fn keep<T>(&self, table: &Arc<impl Slots + 'static>, number: u32, slot: &CacheSlot<T>, part: &Arc<Cached<T>>) {
         let mut left = Vec::new();
         // If the holder of the lock has lost its processor, dropping the part costs less than waiting.
         let Some(mut clock) = self.clock.try_lock_for(PATIENCE) else { return };

@@ -5,6 +5,10 @@
 //! A level >= 1 of a leveled tree has one run; the last level of a universal tree may have several. A family may change its style while
 //! open, so every picker accepts every tree and moves it towards its own shape.
 //!
+//! Reading order: `leveled` (with `targets`, `step` and `push`), `universal` and `manual` pick; `job` runs a merge, `subcompactions` cuts a
+//! large one, `collapse` decides which entries survive, `output` where tables end; `codec_choice` judges codecs, `auto_codecs` keeps the
+//! observations for it, `codec_trials` tries codecs on samples.
+//!
 //! Where data is placed by age, a merge into the last level writes to two levels: young data goes to the one above (`young`).
 //!
 //! Pickers treat a damaged table like one that a running job reads, but permanently: data that would have to be merged with the table waits

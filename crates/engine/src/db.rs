@@ -1,8 +1,9 @@
 //! The database: open, write, read, flush, compact.
 //!
-//! Reading order: `write` (one page), `read`, `view` (what readers see), `schedule` (what runs in the background), `publish` (the one place
-//! where the tree changes), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the write queue,
-//! `write_state`, `log_sync`, `shared`, `retired`; everything else is a leaf.
+//! Reading order: `write` (one page), `gate` (where writers wait), `logs` (log segments), `read`, `view` (what readers see), `jobs` (the
+//! work of background threads as data), `schedule` (how it is chosen and done), `publish` (the one place where the tree changes),
+//! `obsolete` (what readers may still hold of it), `recover` and `open`. Locks, in the order in which they may be taken: the lead of the
+//! write queue, `write_state`, `Logs::turn`, `shared`, `retired`; everything else is a leaf.
 
 mod admin;
 mod background;
@@ -73,7 +74,7 @@ use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
-use crate::manifest::{KeyRange, ManifestLog, State};
+use crate::manifest::{KeyRange, ManifestLog, ManifestState};
 use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
@@ -92,10 +93,10 @@ use media::Media;
 use mover::Moves;
 use obsolete::Obsolete;
 use parking_lot::{Condvar, Mutex};
-use queue::Queue;
+use queue::WriteQueue;
 use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
-use space::Space;
+use space::FreeSpace;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -145,7 +146,7 @@ struct Inner {
     ledger: Arc<Ledger>,
     statistics: Arc<Statistics>,
     default_family: Family,
-    queue: Queue,
+    queue: WriteQueue,
     write_state: Mutex<WriteState>,
     shared: Mutex<Shared>,
     /// Something changed that a waiting writer or `flush` may wait for.
@@ -167,7 +168,7 @@ struct Inner {
     end: End,
     /// The manifest may hold an edit that was reported as failed.
     torn_manifest: AtomicBool,
-    space: Space,
+    space: FreeSpace,
     /// Files were deleted since names were last synced.
     deleted: AtomicBool,
     recovery: Mutex<RecoveryReport>,
@@ -177,7 +178,7 @@ struct Inner {
 
 /// State that background jobs and administrative calls change, under one lock.
 struct Shared {
-    state: State,
+    state: ManifestState,
     /// `None` for a read-only database.
     manifest: Option<ManifestLog>,
     /// The manifest has the samples of the time up to this number.
@@ -219,7 +220,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(state: State, manifest: Option<ManifestLog>) -> Self {
+    fn new(state: ManifestState, manifest: Option<ManifestLog>) -> Self {
         Shared {
             saved_seq: state.times.newest().map_or(0, |newest| newest.0),
             state,
@@ -268,7 +269,7 @@ struct Parts {
 }
 
 impl Inner {
-    fn new(parts: Parts, state: &State) -> Self {
+    fn new(parts: Parts, state: &ManifestState) -> Self {
         Inner {
             handle: parts.default_family.core.handle,
             store: parts.media.store.clone(),
@@ -288,7 +289,7 @@ impl Inner {
             ledger: parts.ledger,
             statistics: Arc::new(Statistics::default()),
             default_family: parts.default_family,
-            queue: Queue::default(),
+            queue: WriteQueue::default(),
             write_state: Mutex::new(WriteState::new(0)),
             shared: Mutex::new(Shared::new(state.clone(), None)),
             changed: Condvar::new(),
@@ -304,7 +305,7 @@ impl Inner {
             obsolete: Obsolete::default(),
             end: End::default(),
             torn_manifest: AtomicBool::new(false),
-            space: Space::default(),
+            space: FreeSpace::default(),
             deleted: AtomicBool::new(false),
             recovery: Mutex::default(),
             locks: Mutex::new(parts.locks),

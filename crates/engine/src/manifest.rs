@@ -12,5 +12,5 @@ mod version;
 pub use apply::{Change, RunLocation};
 pub use edit::{Edit, KnownTier, NewFamily, TableChange, TierHeat};
 pub use log::{Loaded, ManifestLog, ROTATE_BYTES, catch_up, load};
-pub use state::{FamilyState, Prepared, State};
-pub use version::{KeyRange, LevelRuns, Run, TableInfo, Timed, Version};
+pub use state::{FamilyState, ManifestState, Prepared};
+pub use version::{KeyRange, LevelRuns, OwnTimes, Run, TableInfo, Version};

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use sync::{AtomicU64, Ordering};
-use tree::{Goal, LeafCopy, Tree};
+use tree::{BPlusTree, Goal, LeafCopy};
 
 /// Number of entries ahead of a cursor that are prefetched into the processor's cache.
 const AHEAD: usize = 8;
@@ -33,7 +33,7 @@ const AHEAD: usize = 8;
 /// Point entries of one memtable: an ordered map from (key, trailer) to value. One writer at a time; readers never wait for a lock.
 #[derive(Debug)]
 pub struct Memtable {
-    tree: Tree,
+    tree: BPlusTree,
     len: AtomicU64,
     /// The writer's state; `None` while a [`MemtableWriter`] has it.
     writer: Mutex<Option<Writer>>,
@@ -43,7 +43,7 @@ impl Memtable {
     /// An empty memtable that draws its memory from `pool`, from the first insertion on, and gives it back when dropped.
     pub fn new(pool: Arc<ChunkPool>) -> Arc<Memtable> {
         let (arena, fill) = Arena::new(pool);
-        Arc::new(Memtable { tree: Tree::new(arena), len: AtomicU64::new(0), writer: Mutex::new(Some(Writer::new(fill))) })
+        Arc::new(Memtable { tree: BPlusTree::new(arena), len: AtomicU64::new(0), writer: Mutex::new(Some(Writer::new(fill))) })
     }
 
     /// The writer of the memtable. Panics if another one exists.

@@ -1,6 +1,9 @@
 //! The commands. Each file has a table of its commands, and `table` joins all tables. `units` looks commands up in the joined table, to
 //! which each server has a reference.
 //!
+//! From the bottom: `spec` (a command as data) and `units`; the families of commands, one file each; `session` (the run of a request);
+//! `resuming` (requests that go on after a wait, or in steps), `transactions` and `scripting` (commands that run others); `table`.
+//!
 //! A command gets its arguments as slices of the received request, the first one being its name, and writes its reply. If it fails, its
 //! partial reply is replaced by the error.
 

@@ -15,6 +15,8 @@
 //!
 //! Clients may come with TLS (`stream`). A handshake costs far more than a request, so only some are worked on in a turn.
 //!
+//! `replicas` serves replicas, `upstream` follows a primary, and `late` serves other clients while a script runs too long.
+//!
 //! With `appendfsync always` a thread of its own syncs, as often as it can, and turns go on meanwhile. Each client's output knows which of
 //! its replies needs which commit to be synced (`keyspace/unsynced.rs`); replies that need no unsynced commit leave at once. All commits
 //! made while a sync was running share the next one. If a sync fails, errors replace all replies that have waited for it.

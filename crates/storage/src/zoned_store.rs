@@ -40,14 +40,14 @@ pub use victim::{Collection, Victim};
 use crate::store::{Appender, Beneath, FileId, FileKind, Hint, Lifetime, ReadAt, Result, Store, StoreError, StoreLock};
 use crate::zoned::{Geometry, Streams, ZoneError, ZonedDevice};
 use appender::ZonedAppender;
-use file::Content;
+use file::FileBytes;
 use format::KEY_PREFIX;
 use reader::Reader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::{fmt, io};
-use volume::{Cell, Volume};
+use volume::{SharedFile, Volume};
 
 /// Options of an opened volume. The drive does not keep them: they may differ each time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -356,7 +356,7 @@ impl Store for ZonedStore {
         let (born, level, family) = (state.clock, hint.level, hint.family);
         let death = born.saturating_add(state.lives.expect(family, level, keys.as_ref()));
         let about = About { lifetime: lifetime(id, hint), level, family, born, death, keys };
-        let cell = Cell::new(id, about, Content::default(), false, &self.volume);
+        let cell = SharedFile::new(id, about, FileBytes::default(), false, &self.volume);
         state.enter(Arc::clone(&cell));
         drop(state);
         Ok(Box::new(ZonedAppender::new(Arc::clone(&self.session), cell, hint.cause)))
@@ -376,7 +376,7 @@ impl Store for ZonedStore {
     }
 
     fn list(&self) -> Result<Vec<(FileId, u64)>> {
-        let cells: Vec<Arc<Cell>> = self.volume.state.lock().names.values().cloned().collect();
+        let cells: Vec<Arc<SharedFile>> = self.volume.state.lock().names.values().cloned().collect();
         Ok(cells.iter().map(|cell| (cell.id, cell.content.read().len())).collect())
     }
 
@@ -392,7 +392,7 @@ impl Store for ZonedStore {
     /// Counts dead bytes as free if the collector can free them.
     fn free_bytes(&self) -> Result<Option<u64>> {
         let state = self.volume.state.lock();
-        let usable = |slot: &&slot::Slot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);
+        let usable = |slot: &&slot::ZoneSlot| matches!(slot.condition, Condition::Empty | Condition::Open | Condition::Full);
         let (mut free, mut largest) = (0u64, 0u64);
         for slot in state.zones.iter().filter(usable) {
             free += slot.free();
@@ -412,7 +412,7 @@ impl Store for ZonedStore {
     }
 
     fn pinned_bytes(&self) -> u64 {
-        self.volume.state.lock().zones.iter().map(slot::Slot::pinned).sum()
+        self.volume.state.lock().zones.iter().map(slot::ZoneSlot::pinned).sum()
     }
 
     fn lock(&self) -> Result<Box<dyn StoreLock>> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sinter_storage::store::Store;
 use sinterdb::Error;
 use sinterdb::internal::cache::Cache;
-use sinterdb::internal::manifest::{State, TableInfo};
+use sinterdb::internal::manifest::{ManifestState, TableInfo};
 use sinterdb::internal::table::{Table, TableProperties};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -89,11 +89,11 @@ impl Level {
 }
 
 /// The properties of a table. A damaged or missing table hides only itself.
-fn properties(store: &dyn Store, state: &State, cache: &Arc<Cache>, info: &Arc<TableInfo>) -> Result<TableProperties, Error> {
+fn properties(store: &dyn Store, state: &ManifestState, cache: &Arc<Cache>, info: &Arc<TableInfo>) -> Result<TableProperties, Error> {
     Table::open(store, state.db, Arc::clone(info), cache)?.properties()
 }
 
-pub(super) fn view(store: &dyn Store, state: &State) -> Shown {
+pub(super) fn view(store: &dyn Store, state: &ManifestState) -> Shown {
     let mut text = String::new();
     let mut families = Vec::new();
     let cache = Cache::new(0);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sinter_storage::store::{FileId, FileKind, Store, Temperature, Tiers};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::internal::cache::Cache;
-use sinterdb::internal::manifest::{FamilyState, State, TableInfo, TierHeat};
+use sinterdb::internal::manifest::{FamilyState, ManifestState, TableInfo, TierHeat};
 use sinterdb::internal::settings::format_seconds;
 use sinterdb::internal::table::Table;
 use sinterdb::internal::tiering::auto_cutoff::heat::SAMPLED;
@@ -120,21 +120,21 @@ fn measure(store: &dyn Store, tables: &[(FileId, u64)]) -> Option<Cost> {
 }
 
 /// A family's settings, completed for the database's tiers.
-fn settings_of(state: &State, family: &FamilyState) -> Option<Arc<FamilySettings>> {
+fn settings_of(state: &ManifestState, family: &FamilyState) -> Option<Arc<FamilySettings>> {
     let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
     Some(Arc::new(settings).on_tiers(state.tiers.keys().copied()))
 }
 
 /// Time from which on writes are kept from the last level, unix seconds; `None`: none are. If the engine chooses the age, it is not known
 /// here: the result is 1, as any write may be young enough.
-fn kept_since(state: &State, settings: &FamilySettings, now: u64) -> Option<u64> {
+fn kept_since(state: &ManifestState, settings: &FamilySettings, now: u64) -> Option<u64> {
     settings.places_by_age().then_some(match settings.preclude_last_level_data_seconds {
         Preclude::Seconds(age) => now.checked_sub(age).and_then(|at| at.checked_sub(1)).map_or(0, |limit| state.times.cut(limit).time),
         _ => 1,
     })
 }
 
-fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
+fn placed<'a>(state: &'a ManifestState, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
     let mut list = Vec::new();
     for family in state.families.values() {
         let settings = settings_of(state, family).unwrap_or_default();
@@ -151,7 +151,7 @@ fn placed<'a>(state: &'a State, all: &Tiers, now: u64) -> Vec<Placed<'a>> {
 }
 
 /// Why data of a family is kept from the last level; `None`: it is not.
-fn kept(stores: &Stores, state: &State, family: &FamilyState) -> Option<String> {
+fn kept(stores: &Stores, state: &ManifestState, family: &FamilyState) -> Option<String> {
     let (settings, _) = FamilySettings::from_stored(&family.settings).ok()?;
     let last = settings.last_level_by(state.tiers.keys().copied());
     let last = last.map(|tier| format!("; the last level is {}, as the coldest tier: last_level_temperature is not set", tier.name()));
@@ -179,19 +179,19 @@ struct Heat {
 }
 
 /// The heat of a store; `None`: there is no record. Records of other stores from another run of the database do not count.
-fn heat(state: &State, temperature: Temperature) -> Option<Heat> {
+fn heat(state: &ManifestState, temperature: Temperature) -> Option<Heat> {
     let noted = *state.heat.get(&temperature)?;
     let all: f64 = state.heat.values().filter(|heat| heat.until == noted.until).map(|heat| heat.answered as f64).sum();
     (all > 0.0).then(|| Heat { noted, share: 100.0 * noted.answered as f64 / all })
 }
 
 /// The current time, or that of the database's newest sample if the clock was set back since.
-fn now(state: &State) -> u64 {
+fn now(state: &ManifestState) -> u64 {
     SystemClock::default().unix_seconds().max(state.times.newest().map_or(0, |(_, time)| time))
 }
 
 /// Shows all stores.
-pub(super) fn view(stores: &Stores, state: &State) -> Shown {
+pub(super) fn view(stores: &Stores, state: &ManifestState) -> Shown {
     let now = now(state);
     let tables = placed(state, &stores.places, now);
     let mut text = String::new();

@@ -8,7 +8,7 @@ use sinter_storage::store::{FileId, Store, Temperature};
 use sinterdb::internal::cache::Cache;
 use sinterdb::internal::db::{Operation, Records};
 use sinterdb::internal::key::{Kind, Seq, split_timed};
-use sinterdb::internal::manifest::{KeyRange, Loaded, State, TableInfo};
+use sinterdb::internal::manifest::{KeyRange, Loaded, ManifestState, TableInfo};
 use sinterdb::internal::table::{Table, TableProperties};
 use sinterdb::internal::tiering::age::TimeMap;
 use sinterdb::internal::wal::{LogEnd, read_log, survey_log, walk_log};
@@ -23,7 +23,7 @@ macro_rules! line {
     ($out:expr, $($part:tt)*) => {{ let _ = writeln!($out, $($part)*); }};
 }
 
-pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &State) -> Result<Shown, Ended> {
+pub(super) fn manifest(store: &dyn Store, loaded: &Loaded, state: &ManifestState) -> Result<Shown, Ended> {
     let mut text = String::new();
     let file = loaded.live.map(|id| id.to_string()).unwrap_or_default();
     line!(text, "manifest    {file}, {} edits, {}", loaded.edits, end_text(&loaded.end));
@@ -96,7 +96,7 @@ pub(super) fn zones(stores: &Stores) -> Result<Shown, Ended> {
     Ok(Shown { text, json })
 }
 
-pub(super) fn levels(state: &State) -> Shown {
+pub(super) fn levels(state: &ManifestState) -> Shown {
     let mut text = String::new();
     let mut families = Vec::new();
     for family in state.families.values() {
@@ -119,7 +119,7 @@ pub(super) fn levels(state: &State) -> Shown {
     Shown { text, json: json!({ "families": families }) }
 }
 
-pub(super) fn table(store: &dyn Store, state: &State, number: u64) -> Result<Shown, Ended> {
+pub(super) fn table(store: &dyn Store, state: &ManifestState, number: u64) -> Result<Shown, Ended> {
     let every =
         state.families.values().flat_map(|family| family.version.tables().map(move |(level, run, table)| (family, level, run, table)));
     let Some((family, level, run, info)) = every.into_iter().find(|(.., table)| table.number == number) else {
@@ -173,7 +173,7 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
     ]
 }
 
-pub(super) fn log(store: &dyn Store, state: &State, number: u64, page: Page) -> Result<Shown, Ended> {
+pub(super) fn log(store: &dyn Store, state: &ManifestState, number: u64, page: Page) -> Result<Shown, Ended> {
     let id = FileId::log(number);
     if !store.list().map_err(sinterdb::Error::from)?.iter().any(|(file, _)| *file == id) {
         return Err(Ended::usage(format!("there is no log {number}; the manifest names {:?}", state.logs)));
@@ -229,7 +229,7 @@ fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// A line for an operation. Behind the key comes the end of the range or the length of the value.
-fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String {
+fn operation_line(state: &ManifestState, seq: Seq, operation: &Operation<'_>) -> String {
     let Operation { family, kind, key, value } = operation;
     let family = state.families.get(family).map_or_else(|| format!("family {family} (dropped)"), |f| format!("{:?}", f.name));
     let rest = match kind {
@@ -242,7 +242,7 @@ fn operation_line(state: &State, seq: Seq, operation: &Operation<'_>) -> String 
     format!("{seq} {family} {} {}{rest}", kind_name(*kind), escape(key))
 }
 
-fn operation_json(state: &State, seq: Seq, operation: &Operation<'_>) -> Value {
+fn operation_json(state: &ManifestState, seq: Seq, operation: &Operation<'_>) -> Value {
     let Operation { family, kind, key, value } = operation;
     let range_end = (*kind == Kind::RangeDelete).then(|| escape_whole(value));
     let timed = split_timed(value).filter(|_| *kind == Kind::TimedValue);
@@ -253,7 +253,7 @@ fn operation_json(state: &State, seq: Seq, operation: &Operation<'_>) -> Value {
     })
 }
 
-pub(super) fn settings(state: &State) -> Shown {
+pub(super) fn settings(state: &ManifestState) -> Shown {
     let mut text = format!("# database\n{}\n", state.settings.trim_end());
     let mut families = Map::new();
     for family in state.families.values() {

@@ -1,11 +1,11 @@
 //! Blocks in compressed form, and names of blocks that have left the cache.
 
-use super::queue::{Key, Queue};
+use super::queue::{BlockQueue, Key};
 use crate::codec::{Codec, Compression, Compressor};
 use std::cell::RefCell;
 
-/// Estimated memory of a compressed block beside its bytes: its entries in the maps and the list of a [`Queue`], and the unused part of
-/// hash tables.
+/// Estimated memory of a compressed block beside its bytes: its entries in the maps and the list of a [`BlockQueue`], and the unused part
+/// of hash tables.
 pub(super) const OVERHEAD: u64 = 128;
 
 /// A compressed block in memory. Its bytes were verified before they came here.
@@ -47,9 +47,9 @@ impl Packed {
 /// The cache below its uncompressed part, under one lock that only misses take.
 #[derive(Debug, Default)]
 pub(super) struct Below {
-    pub packed: Queue<Packed>,
+    pub packed: BlockQueue<Packed>,
     /// Names of blocks that left the cache, one in [`WATCHED`]; each counts for its uncompressed bytes.
-    pub ghosts: Queue<()>,
+    pub ghosts: BlockQueue<()>,
 }
 
 /// One block in this many is watched after it left the cache, chosen by the hash of its name. The watched blocks are a sample of all

@@ -15,7 +15,7 @@ struct Item<V> {
 }
 
 #[derive(Debug)]
-pub(super) struct Queue<V> {
+pub(super) struct BlockQueue<V> {
     /// Two levels, so that a table is forgotten without visiting the blocks of others.
     tables: HashMap<u64, HashMap<u32, Item<V>>>,
     /// Oldest first. An entry is outdated, and skipped, if its item was removed or has a newer stamp.
@@ -25,13 +25,13 @@ pub(super) struct Queue<V> {
     bytes: u64,
 }
 
-impl<V> Default for Queue<V> {
+impl<V> Default for BlockQueue<V> {
     fn default() -> Self {
-        Queue { tables: HashMap::new(), order: VecDeque::new(), stamp: 0, len: 0, bytes: 0 }
+        BlockQueue { tables: HashMap::new(), order: VecDeque::new(), stamp: 0, len: 0, bytes: 0 }
     }
 }
 
-impl<V> Queue<V> {
+impl<V> BlockQueue<V> {
     /// Sum of the bytes of all items.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -107,7 +107,7 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) % below
         };
-        let (mut queue, mut model) = (Queue::default(), Model::default());
+        let (mut queue, mut model) = (BlockQueue::default(), Model::default());
         for round in 0..50_000 {
             let key = (random(5), random(40) as u32);
             match random(20) {

@@ -10,7 +10,7 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(super) struct Home {
     number: u64,
-    pub slots: Vec<Slot<Bytes>>,
+    pub slots: Vec<CacheSlot<Bytes>>,
     closed: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl Home {
     }
 
     pub fn numbered(number: u64, n: usize) -> Arc<Self> {
-        Arc::new(Home { number, slots: (0..n).map(|_| Slot::default()).collect(), closed: AtomicBool::new(false) })
+        Arc::new(Home { number, slots: (0..n).map(|_| CacheSlot::default()).collect(), closed: AtomicBool::new(false) })
     }
 
     fn put(self: &Arc<Self>, cache: &Cache, slot: usize, part: Part, bytes: usize) {

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of timed events, and their total nanoseconds.
 #[derive(Debug, Default)]
-pub(super) struct Timed {
+pub(super) struct Timings {
     count: AtomicU64,
     ns: AtomicU64,
 }
 
-impl Timed {
+impl Timings {
     pub fn add(&self, ns: u64) {
         self.count.fetch_add(1, Relaxed);
         self.ns.fetch_add(ns, Relaxed);
@@ -27,8 +27,8 @@ pub(super) struct Watch {
     pub ghost_hits: AtomicU64,
     pub unpacked: AtomicU64,
     pub spared: AtomicU64,
-    pub miss: Timed,
-    pub unpack: Timed,
+    pub miss: Timings,
+    pub unpack: Timings,
     plain_bytes: AtomicU64,
     packed_bytes: AtomicU64,
 }

@@ -12,7 +12,7 @@
 
 use super::{Input, PickEnv, Plan, hull, places, run_number, target_file_size};
 use crate::key::{MAX_SEQ, Seq};
-use crate::manifest::{KeyRange, TableInfo, Timed, Version};
+use crate::manifest::{KeyRange, OwnTimes, TableInfo, Version};
 use crate::tiering::age::Cut;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -222,7 +222,7 @@ pub fn keep(table: &mut TableInfo, old: Cut) -> bool {
         ages.map_or((u64::MAX, 0), |(oldest, newest)| (oldest.max(least), newest.max(least)))
     };
     let entries = table.timed.map_or(0, |timed| timed.entries);
-    table.timed = Some(Timed { entries, times: after(by_time, old.time), others: after(by_number, old.seq) });
+    table.timed = Some(OwnTimes { entries, times: after(by_time, old.time), others: after(by_number, old.seq) });
     false
 }
 

@@ -5,7 +5,7 @@ use super::insert::FamilyWriter;
 use super::jobs::{Job, Takes, unpack};
 use super::mem::{Mem, MemWriter};
 use super::space::Asks;
-use super::view::{Tree, View};
+use super::view::{OpenTree, View};
 use super::{DEFAULT_FAMILY, Db, Inner, Shared, callback};
 use crate::compaction::auto_codecs::Auto;
 use crate::compaction::{self, ManualRange, PickEnv};
@@ -255,7 +255,7 @@ fn check_open(shared: &Shared) -> Result<()> {
 impl Inner {
     /// A new family with nothing in it but a memtable.
     fn new_core(&self, family: NewFamily, settings: FamilySettings, mem: Arc<Mem>, (merge, filter): Plugins) -> Arc<FamilyCore> {
-        let tree = Arc::new(Tree::empty(Arc::new(Version::empty(settings.num_levels))));
+        let tree = Arc::new(OpenTree::empty(Arc::new(Version::empty(settings.num_levels))));
         Arc::new(FamilyCore {
             id: family.id,
             name: family.name,
@@ -405,9 +405,9 @@ impl Inner {
     }
 }
 
-impl Tree {
+impl OpenTree {
     /// A tree without tables.
     fn empty(version: Arc<Version>) -> Self {
-        Tree::from_parts(version, Vec::new(), HashMap::new())
+        OpenTree::from_parts(version, Vec::new(), HashMap::new())
     }
 }

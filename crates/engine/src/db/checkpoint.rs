@@ -13,7 +13,7 @@ use crate::checksum::DbId;
 use crate::compaction::job::{Context, Outcome};
 use crate::error::{Error, Result};
 use crate::key::Seq;
-use crate::manifest::{Edit, KnownTier, ManifestLog, RunLocation, State, TableChange, TableInfo};
+use crate::manifest::{Edit, KnownTier, ManifestLog, ManifestState, RunLocation, TableChange, TableInfo};
 use crate::settings::TierPaths;
 use crate::table::Table;
 use crate::tiering::identity::TierIdentity;
@@ -71,7 +71,7 @@ type CopyTiers<'a> = BTreeMap<Temperature, &'a dyn Store>;
 struct CopySource {
     seq: Seq,
     /// The manifest at that number.
-    state: State,
+    state: ManifestState,
     /// Families with memtables, newest first.
     mems: Vec<(Arc<FamilyCore>, Vec<Arc<Mem>>)>,
     /// Keeps the files that `state` names.
@@ -150,7 +150,7 @@ impl Inner {
     }
 
     /// Gives a checkpoint its tiers: their identities, which make the names of their tables durable, too, and where they are.
-    fn settle_checkpoint(&self, state: &mut State, tiers: &CopyTiers<'_>) -> Result<()> {
+    fn settle_checkpoint(&self, state: &mut ManifestState, tiers: &CopyTiers<'_>) -> Result<()> {
         state.tiers.clear();
         let mut paths = BTreeMap::new();
         for (temperature, store) in tiers {

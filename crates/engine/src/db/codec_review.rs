@@ -1,7 +1,7 @@
 //! Tells each family's choice of codecs the contents and reads of its levels: once a second, and before each job.
 
 use super::family::FamilyCore;
-use super::view::Tree;
+use super::view::OpenTree;
 use super::{Db, Family, Inner};
 use crate::compaction::auto_codecs::{Holding, Observed, Totals};
 use crate::compaction::targets::Targets;
@@ -11,7 +11,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// Bytes of a data block before compression, the mean of a tree's: values that are larger than blocks are to be make larger ones.
-fn mean_block(tree: &Tree) -> u32 {
+fn mean_block(tree: &OpenTree) -> u32 {
     let sum = |(bytes, count): (u64, u64), blocks: (u64, u64)| (bytes.saturating_add(blocks.0), count.saturating_add(blocks.1));
     let (bytes, count) = tree.tables().map(|table| table.blocks()).fold((0, 0), sum);
     bytes.checked_div(count).map_or(0, |mean| u32::try_from(mean).unwrap_or(u32::MAX))

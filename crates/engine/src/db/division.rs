@@ -6,7 +6,7 @@ use super::{Db, Inner};
 use crate::cache::{Signals, split::Splitter};
 use crate::error::{Error, Result};
 use crate::ledger::Histogram;
-use crate::manifest::State;
+use crate::manifest::ManifestState;
 use crate::memory_split::{MemorySplit, Seen};
 use crate::settings::{Budgets, CompressedCache, DbSettings, FamilySettings, Settings, format_bytes};
 use parking_lot::Mutex;
@@ -178,7 +178,7 @@ impl Inner {
 
     /// Bounds the size of memtables and tables, so that the medium holds enough of them: with few large ones, nothing could be merged
     /// before it was full.
-    pub(super) fn note_medium(&self, state: &State) {
+    pub(super) fn note_medium(&self, state: &ManifestState) {
         let tables = state.families.values().flat_map(|family| family.version.tables()).map(|(.., table)| table);
         let size = |free: u64| free.saturating_add(self.bytes_on_primary(tables));
         let unit = self.media.primary().unit();

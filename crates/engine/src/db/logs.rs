@@ -11,7 +11,7 @@ use crate::coding::{Decoder, put_varint};
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::Ledger;
-use crate::manifest::{Edit, State};
+use crate::manifest::{Edit, ManifestState};
 use crate::wal::LogWriter;
 use parking_lot::{Mutex, MutexGuard};
 use sinter_storage::store::{Cause, FileId, Hint, Lifetime, StoreError, Temperature};
@@ -306,7 +306,7 @@ impl Inner {
 
 /// Adds the lengths of synced segments to an edit. A segment that is shorter at the next open was damaged, not cut by a crash. The names of
 /// the segments must be durable.
-pub(super) fn add_lengths(edit: &mut Edit, lengths: &[(u64, u64)], state: &State) {
+pub(super) fn add_lengths(edit: &mut Edit, lengths: &[(u64, u64)], state: &ManifestState) {
     let is_new = |log: &&(u64, u64)| log.0 >= state.needed_log() && state.log_lengths.get(&log.0) != Some(&log.1);
     edit.log_lengths = lengths.iter().filter(is_new).copied().collect();
     edit.new_logs = edit.log_lengths.iter().map(|log| log.0).filter(|number| !state.logs.contains(number)).collect();

@@ -16,7 +16,7 @@ use super::mem::{Mem, MemWriter};
 use super::publish::new_tables;
 use super::recover::{ReplayLimits, Survey, open_log, survey};
 use super::tier_stores::{Opening, stored_settings};
-use super::view::{TableOpener, Tree, View};
+use super::view::{OpenTree, TableOpener, View};
 use super::{DEFAULT_FAMILY, Db, Handle, Inner, Parts, Shared, callback};
 use crate::cache::Cache;
 use crate::checksum::DbId;
@@ -25,7 +25,7 @@ use crate::compaction::auto_codecs::Auto;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::Ledger;
-use crate::manifest::{self, Edit, Loaded, NewFamily, RunLocation, State, TableChange};
+use crate::manifest::{self, Edit, Loaded, ManifestState, NewFamily, RunLocation, TableChange};
 use crate::memtable::ChunkPool;
 use crate::settings::{Budgets, DbSettings, FamilySettings, Settings};
 use crate::tiering::fallback::Placer;
@@ -79,7 +79,7 @@ impl Builder {
             Some(_) if self.error_if_exists => return Err(Error::invalid("the database exists already")),
             Some(state) => state,
             None if !self.create_if_missing => return Err(Error::invalid("there is no database here")),
-            None => State::new(self.new_identity()?),
+            None => ManifestState::new(self.new_identity()?),
         };
         let before = stored_settings(&state)?.tiers;
         self.merge_settings(&mut state)?;
@@ -123,7 +123,7 @@ impl Builder {
     }
 
     /// Brings given settings and families into the state.
-    pub(super) fn merge_settings(&self, state: &mut State) -> Result<()> {
+    pub(super) fn merge_settings(&self, state: &mut ManifestState) -> Result<()> {
         let (before, given) = (stored_settings(state)?, self.db_settings(state)?);
         let mut edit = Edit { db_settings: given.as_ref().map(DbSettings::to_toml), ..Edit::default() };
         let now = given.as_ref().unwrap_or(&before);
@@ -164,7 +164,7 @@ impl Builder {
     }
 
     /// Settings of families that nobody names here and that have no size of their own: their memtables follow the memory budget.
-    fn families_that_follow(&self, state: &State, before: &DbSettings, now: &DbSettings) -> Result<Vec<(u32, String)>> {
+    fn families_that_follow(&self, state: &ManifestState, before: &DbSettings, now: &DbSettings) -> Result<Vec<(u32, String)>> {
         let Some(now) = now.moving_write_buffer() else { return Ok(Vec::new()) };
         let before = before.moving_write_buffer().unwrap_or(FamilySettings::default().write_buffer_size);
         let mut edits = Vec::new();
@@ -177,7 +177,7 @@ impl Builder {
         Ok(edits)
     }
 
-    fn check_operators(&self, state: &mut State) -> Result<()> {
+    fn check_operators(&self, state: &mut ManifestState) -> Result<()> {
         for family in state.families.values_mut() {
             match (self.operators.get(&family.name), family.operator.as_str()) {
                 (Some(given), stored) if !stored.is_empty() && given.name() != stored => {
@@ -194,7 +194,7 @@ impl Builder {
         Ok(())
     }
 
-    pub(super) fn assemble(&self, parts: OpenParts, state: State, survey: Survey, loaded: &Loaded) -> Result<Db> {
+    pub(super) fn assemble(&self, parts: OpenParts, state: ManifestState, survey: Survey, loaded: &Loaded) -> Result<Db> {
         let (media, locks, ledger) = parts;
         let asked = callback::clock(self.clock.clone());
         let pool = Arc::new(ChunkPool::default());
@@ -216,7 +216,7 @@ impl Builder {
             let auto = Auto::new(asked.clone(), has_threads);
             let times = auto.read_times();
             let opener = TableOpener { media: &media, db: state.db, cache: &cache, times, tolerant: self.read_only, opened: &[] };
-            let tree = Arc::new(Tree::open(family.version.clone(), None, &opener)?);
+            let tree = Arc::new(OpenTree::open(family.version.clone(), None, &opener)?);
             let mem = Mem::new(&pool, 0, clock.unix_seconds());
             let limit = usize::try_from(settings.write_buffer_size).unwrap_or(usize::MAX);
             let core = Arc::new(FamilyCore {
@@ -273,7 +273,7 @@ fn family_settings(stored: &str) -> Result<FamilySettings> {
 
 impl Inner {
     /// Starts without writing: the replayed memtables become full ones that are never flushed.
-    fn start_read_only(&self, mut state: State, families: Families, mut survey: Survey) -> Result<()> {
+    fn start_read_only(&self, mut state: ManifestState, families: Families, mut survey: Survey) -> Result<()> {
         let last_seq = self.replay(&state, &families, &mut survey, &mut |core, mem| {
             let view = core.view.load_full();
             let full = std::iter::once(mem).chain(view.full.iter().cloned()).collect();
@@ -292,7 +292,7 @@ impl Inner {
     }
 
     /// Replays the log and notes what was found. Gives the newest sequence number.
-    fn replay(&self, state: &State, families: &Families, survey: &mut Survey, full: &mut FullMemtable<'_>) -> Result<Seq> {
+    fn replay(&self, state: &ManifestState, families: &Families, survey: &mut Survey, full: &mut FullMemtable<'_>) -> Result<Seq> {
         let limit = |id| families.get(&id).map_or(0, |core| self.memtable_limit(core));
         let total = usize::try_from(self.division.memtables()).unwrap_or(usize::MAX);
         let last_seq = survey.replay(state, ReplayLimits { pool: &self.pool, family: &limit, total }, &mut |id, mem, last_seq| {
@@ -305,7 +305,7 @@ impl Inner {
     }
 
     /// Replays the log into tables that nothing names yet.
-    fn replay_to_tables(&self, state: &State, families: &Families, survey: &mut Survey) -> Result<(Seq, Vec<TableChange>)> {
+    fn replay_to_tables(&self, state: &ManifestState, families: &Families, survey: &mut Survey) -> Result<(Seq, Vec<TableChange>)> {
         let mut tables = Vec::new();
         let replayed = self.replay(state, families, survey, &mut |core, mem| {
             // Later memtables of a family get larger numbers: newer runs.
@@ -325,7 +325,14 @@ impl Inner {
         }
     }
 
-    fn start(&self, mut state: State, families: Families, mut writers: WriteState, mut survey: Survey, loaded: &Loaded) -> Result<()> {
+    fn start(
+        &self,
+        mut state: ManifestState,
+        families: Families,
+        mut writers: WriteState,
+        mut survey: Survey,
+        loaded: &Loaded,
+    ) -> Result<()> {
         self.delete_unfinished(loaded)?;
         self.make_room_to_open(loaded, &state)?;
         self.note_medium(&state);
@@ -378,7 +385,7 @@ impl Inner {
     }
 
     /// Deletes tables and segments that nothing names: those that a crash left, and segments whose contents are in tables now.
-    pub(super) fn delete_leftovers(&self, state: &State) -> Result<()> {
+    pub(super) fn delete_leftovers(&self, state: &ManifestState) -> Result<()> {
         let tables: HashSet<u64> = state.families.values().flat_map(|f| f.version.tables()).map(|(_, _, t)| t.number).collect();
         let needed = state.needed_log();
         let dead = |id: &FileId| match id.kind {
@@ -392,12 +399,12 @@ impl Inner {
     }
 
     /// Gives a family the tree of the state and an empty memtable over the new segment.
-    fn start_family(&self, core: &Arc<FamilyCore>, state: &State, writers: &mut WriteState, log: u64) -> Result<()> {
+    fn start_family(&self, core: &Arc<FamilyCore>, state: &ManifestState, writers: &mut WriteState, log: u64) -> Result<()> {
         let old = core.view.load_full();
         let version = state.families.get(&core.id).map_or_else(|| old.tree.version.clone(), |f| f.version.clone());
         let times = core.auto.read_times();
         let opener = TableOpener { media: &self.media, db: self.db, cache: &self.cache, times, tolerant: false, opened: &[] };
-        let tree = Arc::new(Tree::open(version, Some(&old.tree), &opener)?);
+        let tree = Arc::new(OpenTree::open(version, Some(&old.tree), &opener)?);
         let mem = Mem::new(&self.pool, log, self.clock.unix_seconds());
         core.view.store(Arc::new(View { mem: mem.clone(), full: Vec::new(), tree }));
         if let Some(writer) = writers.family(core.id) {

@@ -3,7 +3,7 @@
 
 use super::Inner;
 use crate::error::{Error, Result};
-use crate::manifest::{Loaded, State};
+use crate::manifest::{Loaded, ManifestState};
 use sinter_storage::store::{FileId, FileKind, StoreError};
 use std::io;
 
@@ -12,7 +12,7 @@ const BESIDE: u64 = 64 << 10;
 
 impl Inner {
     /// Bytes that opening takes at most: as many as the log has, and as the manifest has.
-    fn needed_to_open(&self, loaded: &Loaded, state: &State) -> Result<u64> {
+    fn needed_to_open(&self, loaded: &Loaded, state: &ManifestState) -> Result<u64> {
         let needed = state.needed_log();
         let files = self.media.primary().list()?;
         let counts = |id: &FileId| Some(*id) == loaded.live || (id.kind == FileKind::Log && id.number >= needed);
@@ -22,7 +22,7 @@ impl Inner {
 
     /// Deletes files that the manifest does not need, where space is scarce. Before that the manifest is made durable as it was read: an
     /// older end, which a power cut might bring back, could need other files.
-    pub(super) fn make_room_to_open(&self, loaded: &Loaded, state: &State) -> Result<()> {
+    pub(super) fn make_room_to_open(&self, loaded: &Loaded, state: &ManifestState) -> Result<()> {
         let free = self.media.primary().free_bytes()?.unwrap_or(u64::MAX);
         if free >= self.needed_to_open(loaded, state)? {
             return Ok(());
@@ -40,7 +40,7 @@ impl Inner {
     }
 
     /// Adds to the error of an open that found no space how many bytes it takes.
-    pub(super) fn tell_room_to_open(&self, error: Error, loaded: &Loaded, state: &State) -> Error {
+    pub(super) fn tell_room_to_open(&self, error: Error, loaded: &Loaded, state: &ManifestState) -> Error {
         let Error::NoSpace(source) = &error else { return error };
         let (Ok(needed), Ok(free)) = (self.needed_to_open(loaded, state), self.media.primary().free_bytes()) else { return error };
         let free = free.map_or_else(String::new, |free| format!(", {free} are free"));

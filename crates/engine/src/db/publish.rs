@@ -11,10 +11,10 @@
 use super::family::FamilyCore;
 use super::logs::add_lengths;
 use super::mem::Mem;
-use super::view::{TableOpener, Tree, View};
+use super::view::{OpenTree, TableOpener, View};
 use super::{Inner, Shared};
 use crate::error::{Error, Result};
-use crate::manifest::{Change, Edit, ManifestLog, ROTATE_BYTES, State, TableChange, Version};
+use crate::manifest::{Change, Edit, ManifestLog, ManifestState, ROTATE_BYTES, TableChange, Version};
 use sinter_storage::store::{Cause, FileId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,7 +77,7 @@ impl Inner {
 
     /// Replaces the manifest by a new one that begins with the whole state. Syncs names of the primary store alone, where manifests lie, so
     /// that nobody waits for a slower tier under the lock: the names of all tables were synced before the edits that added them.
-    fn rotate_manifest(&self, manifest: &mut ManifestLog, state: &State) -> Result<()> {
+    fn rotate_manifest(&self, manifest: &mut ManifestLog, state: &ManifestState) -> Result<()> {
         let number = self.new_number();
         match manifest.rotate(self.media.primary(), number, state) {
             Ok(()) => {
@@ -148,7 +148,7 @@ impl Inner {
         add_lengths(edit, &lengths, &shared.state);
         let old = core.view.load_full();
         let version = self.next_version(core, &old.tree.version, edit)?;
-        let tree = Arc::new(Tree::open(Arc::new(version), Some(&old.tree), &opener)?);
+        let tree = Arc::new(OpenTree::open(Arc::new(version), Some(&old.tree), &opener)?);
         match self.log_edit(&mut shared, edit) {
             Err(Error::Closed(_)) if shared.closing => return Ok(false),
             logged => logged?,

@@ -81,11 +81,11 @@ struct Inner {
 
 /// The queue of writers of one database.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct WriteQueue {
     inner: Mutex<Inner>,
 }
 
-/// Result of [`Queue::join`].
+/// Result of [`WriteQueue::join`].
 pub(crate) enum Joined {
     /// The caller leads, with its batch back.
     Leader(WriteBatch),
@@ -109,7 +109,7 @@ impl Drop for Guest {
     }
 }
 
-impl Queue {
+impl WriteQueue {
     /// Takes the lead if nobody has it.
     pub fn try_lead(&self) -> bool {
         let mut inner = self.inner.lock();

@@ -16,7 +16,7 @@ use super::recover::{open_log, survey};
 use super::tier_stores::{FoundTiers, Opening, find_tiers, stored_settings};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::manifest::{self, Loaded, State};
+use crate::manifest::{self, Loaded, ManifestState};
 use sinter_storage::store::{
     Appender, Beneath, BoundedStore, FileId, FileKind, Hint, Meter, OpenFiles, ReadAt, Store, StoreError, StoreLock, Tiers,
 };
@@ -125,7 +125,7 @@ fn undisturbed<T>(store: &dyn Store, mut attempt: impl FnMut() -> Result<T>) -> 
 const BUSY: &str = "a writer changes the database faster than its files can be opened";
 
 /// Opens the tables of a state that are not in `files`, the most short-lived first, and closes others; false: some are missing.
-fn open_tables(store: &dyn Store, state: &State, files: &mut Files) -> Result<bool> {
+fn open_tables(store: &dyn Store, state: &ManifestState, files: &mut Files) -> Result<bool> {
     let tables = || state.families.values().flat_map(|family| family.version.tables()).map(|(level, _, table)| (level, table.number));
     let wanted: HashSet<FileId> = tables().map(|(_, number)| FileId::table(number)).collect();
     files.retain(|id, _| wanted.contains(id));
@@ -145,7 +145,7 @@ fn open_tables(store: &dyn Store, state: &State, files: &mut Files) -> Result<bo
 
 /// Opens the log and the tables of one moment, and gives what the manifest says of that. A table that is missing though nothing changes is
 /// left out of `files`, and a log of which something is missing is the error. `all` has the files of all tiers.
-fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut Files) -> Result<(State, Result<Log>)> {
+fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut Files) -> Result<(ManifestState, Result<Log>)> {
     for _ in 0..TRIES {
         manifest::catch_up(primary, loaded)?;
         let Some(state) = loaded.state.clone() else { return Err(Error::invalid("there is no database here")) };
@@ -168,7 +168,7 @@ pub struct Seen {
     /// The manifest as a file.
     pub loaded: Loaded,
     /// The state that the manifest leads to.
-    pub state: State,
+    pub state: ManifestState,
     /// The tiers that can be looked at.
     pub tiers: FoundTiers,
     /// Location of each file.

@@ -15,7 +15,7 @@ use super::records::Records;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use crate::key::{Kind, Seq};
-use crate::manifest::State;
+use crate::manifest::ManifestState;
 use crate::memtable::ChunkPool;
 use crate::wal::{LogEnd, LogSurvey, survey_file, walk_log};
 use sinter_storage::store::{FileId, FileKind, ReadAt, Store};
@@ -82,7 +82,7 @@ struct Segment {
 }
 
 /// Opens the log segments that a family may need, oldest first.
-pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc<dyn ReadAt>)>> {
+pub(super) fn open_log(store: &dyn Store, state: &ManifestState) -> Result<Vec<(u64, Arc<dyn ReadAt>)>> {
     let mut logs: Vec<u64> = store.list()?.into_iter().filter(|(id, _)| id.kind == FileKind::Log).map(|(id, _)| id.number).collect();
     logs.sort_unstable();
     let needed = state.needed_log();
@@ -93,7 +93,7 @@ pub(super) fn open_log(store: &dyn Store, state: &State) -> Result<Vec<(u64, Arc
 }
 
 /// Reads and checks the whole log, and decides which segments will be replayed.
-pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<Survey> {
+pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &ManifestState) -> Result<Survey> {
     let segments = survey_segments(state.db, log)?;
     check_lengths(&segments, state)?;
     let mut report = RecoveryReport::default();
@@ -102,7 +102,7 @@ pub(super) fn survey(log: Vec<(u64, Arc<dyn ReadAt>)>, state: &State) -> Result<
 }
 
 /// Checks that each segment has at least the synced length that the manifest or the next segment's header gives.
-fn check_lengths(segments: &[Segment], state: &State) -> Result<()> {
+fn check_lengths(segments: &[Segment], state: &ManifestState) -> Result<()> {
     let by_manifest = state.log_lengths.iter().map(|(number, length)| (*number, *length));
     let chains = segments.iter().filter_map(|s| s.chain).filter(|chain| chain.previous >= state.needed_log());
     for (number, length) in by_manifest.chain(chains.map(|chain| (chain.previous, chain.previous_synced))) {
@@ -188,7 +188,7 @@ impl Survey {
     /// sequence number so far. Returns the newest sequence number. Nothing is durable yet: the caller publishes all of it, or none.
     pub fn replay(
         &mut self,
-        state: &State,
+        state: &ManifestState,
         limits: ReplayLimits<'_>,
         hand_over: &mut dyn FnMut(u32, Arc<Mem>, Seq) -> Result<()>,
     ) -> Result<Seq> {
@@ -218,7 +218,7 @@ pub(super) struct ReplayLimits<'a> {
 
 /// A replay under way.
 struct Replay<'a> {
-    state: &'a State,
+    state: &'a ManifestState,
     limits: ReplayLimits<'a>,
     /// The memtable being filled, by family; none for a family without data.
     mems: BTreeMap<u32, MemWriter>,

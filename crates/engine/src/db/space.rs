@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Reservations, refusals and limits of free space.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct FreeSpace {
     /// Only deletions and merges may use the remaining free space.
     is_scarce: AtomicBool,
     /// Length of the log, bytes, up to which a flush of all memtables certainly fits; beyond it the leader checks again.

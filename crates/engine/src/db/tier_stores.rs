@@ -18,7 +18,7 @@ use super::media::Media;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::manifest::{self, KnownTier, Loaded, State, TableInfo};
+use crate::manifest::{self, KnownTier, Loaded, ManifestState, TableInfo};
 use crate::settings::{DbSettings, TierPaths};
 use crate::tiering::identity::{TIER_BYTES, TierIdentity};
 use sinter_storage::place::Place;
@@ -77,7 +77,7 @@ fn name(temperature: Temperature, at: Option<&Path>) -> String {
 }
 
 /// The settings that a state has stored, or those of a new database.
-pub(super) fn stored_settings(state: &State) -> Result<DbSettings> {
+pub(super) fn stored_settings(state: &ManifestState) -> Result<DbSettings> {
     if state.settings.is_empty() {
         return Ok(DbSettings::default());
     }
@@ -176,7 +176,7 @@ fn check_apart(primary: &dyn Store, tiers: &[Tier]) -> Result<()> {
 }
 
 /// Checks that every table that the manifest names is in some store. The error depends on whether a tier is being detached.
-fn check_complete(primary: &dyn Store, tiers: &[Tier], leaving: &[Temperature], state: &State) -> Result<()> {
+fn check_complete(primary: &dyn Store, tiers: &[Tier], leaving: &[Temperature], state: &ManifestState) -> Result<()> {
     let mut here: HashSet<u64> = HashSet::new();
     for store in std::iter::once(primary).chain(tiers.iter().map(|tier| &*tier.store as &dyn Store)) {
         here.extend(files(store)?.into_iter().filter(|id| id.kind == FileKind::Table).map(|id| id.number));
@@ -204,7 +204,7 @@ impl Builder {
     }
 
     /// The settings to be stored, with all directories of tiers in them; `None`: those that are stored.
-    pub(super) fn db_settings(&self, state: &State) -> Result<Option<DbSettings>> {
+    pub(super) fn db_settings(&self, state: &ManifestState) -> Result<Option<DbSettings>> {
         if self.settings.is_none() && self.tier_stores.is_empty() {
             return Ok(None);
         }
@@ -259,7 +259,7 @@ impl Builder {
     }
 
     /// The tiers that the database has from now on; `paths` are the directories in the settings that hold from now on.
-    fn wanted_tiers(&self, paths: &Paths, state: &State) -> Result<BTreeSet<Temperature>> {
+    fn wanted_tiers(&self, paths: &Paths, state: &ManifestState) -> Result<BTreeSet<Temperature>> {
         let asked = self.settings.as_ref().map(|settings| &settings.tiers).filter(|tiers| **tiers != TierPaths::Stored);
         let listed = asked.into_iter().flat_map(TierPaths::named).map(|(temperature, _)| temperature);
         let mut wanted: BTreeSet<Temperature> = self.tier_stores.keys().copied().chain(listed).collect();
@@ -345,7 +345,7 @@ impl Builder {
 /// A database that is being opened.
 pub(super) struct Opening<'a> {
     pub loaded: &'a mut Loaded,
-    pub state: &'a mut State,
+    pub state: &'a mut ManifestState,
     pub locks: &'a mut Vec<Box<dyn StoreLock>>,
     pub ledger: &'a Ledger,
     pub files: &'a Arc<OpenFiles>,
@@ -402,7 +402,7 @@ pub struct FoundTiers {
 
 /// Finds the tiers that a manifest knows, by the directories in the settings, for tools that read files: nothing is locked or written, and
 /// a problem with one hides only that one.
-pub fn find_tiers(state: &State) -> FoundTiers {
+pub fn find_tiers(state: &ManifestState) -> FoundTiers {
     let mut found = FoundTiers::default();
     let paths = stored_settings(state).map(|settings| paths_of(&settings)).unwrap_or_default();
     for (temperature, known) in &state.tiers {

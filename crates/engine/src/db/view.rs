@@ -81,7 +81,7 @@ impl TableSource for ReadTables {
 
 /// A version with its tables open.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct OpenTree {
     pub version: Arc<Version>,
     /// Runs of each level, newest first, as in the version.
     pub levels: Vec<Vec<Arc<OpenRun>>>,
@@ -131,9 +131,9 @@ impl TableOpener<'_> {
     }
 }
 
-impl Tree {
+impl OpenTree {
     /// Opens the tables of `version`, taking over those that `old` has open.
-    pub fn open(version: Arc<Version>, old: Option<&Tree>, opener: &TableOpener<'_>) -> Result<Tree> {
+    pub fn open(version: Arc<Version>, old: Option<&OpenTree>, opener: &TableOpener<'_>) -> Result<OpenTree> {
         let mut tables = HashMap::new();
         let mut levels = Vec::with_capacity(version.levels.len());
         for (level, runs) in version.levels.iter().enumerate() {
@@ -154,15 +154,15 @@ impl Tree {
             }
             levels.push(open_runs);
         }
-        Ok(Tree::from_parts(version, levels, tables))
+        Ok(OpenTree::from_parts(version, levels, tables))
     }
 
     /// A tree of tables that are open.
-    pub fn from_parts(version: Arc<Version>, levels: Vec<Vec<Arc<OpenRun>>>, tables: HashMap<u64, Arc<Table>>) -> Tree {
+    pub fn from_parts(version: Arc<Version>, levels: Vec<Vec<Arc<OpenRun>>>, tables: HashMap<u64, Arc<Table>>) -> OpenTree {
         let range_tombstones = tables.values().any(|t| t.info().range_tombstones != 0);
         let hidden = if range_tombstones { hidden(&tables) } else { HashMap::new() };
         let zeroed_seq = tables.values().map(|table| table.zeroed_seq()).max().unwrap_or(0);
-        Tree { version, levels, tables, range_tombstones, hidden, zeroed_seq }
+        OpenTree { version, levels, tables, range_tombstones, hidden, zeroed_seq }
     }
 
     /// An open table.
@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// Tables of this tree that are not in `next`.
-    pub fn gone(&self, next: &Tree) -> Vec<Arc<Table>> {
+    pub fn gone(&self, next: &OpenTree) -> Vec<Arc<Table>> {
         self.tables.iter().filter(|(number, _)| !next.tables.contains_key(number)).map(|(_, t)| t.clone()).collect()
     }
 
@@ -186,7 +186,7 @@ impl Tree {
     }
 }
 
-/// See [`Tree::hidden`]: one tombstone over everything does away with all tables without a byte written (Pebble's delete-only
+/// See [`OpenTree::hidden`]: one tombstone over everything does away with all tables without a byte written (Pebble's delete-only
 /// compactions). Where tombstones are many and small, merges find what they hide.
 fn hidden(tables: &HashMap<u64, Arc<Table>>) -> HashMap<u64, Seq> {
     let sets = || tables.values().filter_map(|table| table.known_tombstones());
@@ -225,7 +225,7 @@ pub(crate) struct View {
     pub mem: Arc<Mem>,
     /// Full memtables waiting for their flush, newest first.
     pub full: Vec<Arc<Mem>>,
-    pub tree: Arc<Tree>,
+    pub tree: Arc<OpenTree>,
 }
 
 impl View {

@@ -2,7 +2,7 @@
 //! meets a tag it does not know skips it if the tag says so (high bit) and refuses the edit if not.
 
 use super::apply::{Change, RunLocation};
-use super::version::{KeyRange, TableInfo, Timed};
+use super::version::{KeyRange, OwnTimes, TableInfo};
 use crate::coding::{Decoder, put_bytes, put_varint};
 use crate::key::Seq;
 use crate::tiering::age::Sample;
@@ -241,7 +241,7 @@ impl Edit {
                 let table = self.added(body.varint()?)?;
                 let mut pair = || Some((body.varint()?, body.varint()?));
                 let (times, others) = (pair()?, pair()?);
-                table.timed = Some(Timed { entries: body.varint()?, times, others });
+                table.timed = Some(OwnTimes { entries: body.varint()?, times, others });
             }
             _ => return Some(false),
         }
@@ -344,7 +344,7 @@ fn put_extras(out: &mut Vec<u8>, scratch: &mut Vec<u8>, table: &TableInfo) {
     if table.settled > 0 {
         put(SETTLED, &[table.number, table.settled]);
     }
-    if let Some(Timed { entries, times, others }) = table.timed {
+    if let Some(OwnTimes { entries, times, others }) = table.timed {
         put(TIMED, &[table.number, times.0, times.1, others.0, others.1, entries]);
     }
 }

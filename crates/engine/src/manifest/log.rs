@@ -1,5 +1,5 @@
-//! The manifest on the medium: a framed log ([`crate::wal`]) whose first record is a whole [`State`] and whose others are [`Edit`]s,
-//! each durable before it counts.
+//! The manifest on the medium: a framed log ([`crate::wal`]) whose first record is a whole [`ManifestState`] and whose others are
+//! [`Edit`]s, each durable before it counts.
 //!
 //! **Which manifest is the live one?** The one with the lowest number. No pointer file names it, because a pointer is one more file that a
 //! crash could tear. A replacement is written whole while the live manifest exists, and becomes live by the deletion of the old one:
@@ -20,7 +20,7 @@
 //! deleted only after the sync.
 
 use super::edit::Edit;
-use super::state::State;
+use super::state::ManifestState;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use crate::wal::{Log, LogEnd, LogWriter, read_log};
@@ -48,14 +48,14 @@ pub struct ManifestLog {
 impl ManifestLog {
     /// Creates manifest `number` in a store that has none, with `state` as its content; durable when it returns, name included.
     /// For the new store of a checkpoint; a database that opens uses [`Loaded::start`].
-    pub fn create(store: &dyn Store, number: u64, state: &State) -> Result<Self> {
+    pub fn create(store: &dyn Store, number: u64, state: &ManifestState) -> Result<Self> {
         let log = Self::write(store, number, state)?;
         store.sync_names()?;
         Ok(log)
     }
 
     /// [`ManifestLog::create`], except that the name is not made durable.
-    fn write(store: &dyn Store, number: u64, state: &State) -> Result<Self> {
+    fn write(store: &dyn Store, number: u64, state: &ManifestState) -> Result<Self> {
         let id = FileId::manifest(number);
         let mut log = LogWriter::create(store, state.db, id, &Hint::new(Cause::Manifest), &[])?;
         let mut snapshot = state.snapshot_edit();
@@ -69,9 +69,9 @@ impl ManifestLog {
         Ok(ManifestLog { log, first_bytes, live: true, in_doubt: false })
     }
 
-    /// Appends an edit, which is durable when this returns. The caller has checked that the edit applies ([`State::apply`]), and deletes
-    /// obsolete files only afterwards. After an error the manifest refuses everything but a rotation. Whether a later open will find the
-    /// edit is then unknown, so every file that it names, old or new, has to stay until a rotation succeeded.
+    /// Appends an edit, which is durable when this returns. The caller has checked that the edit applies ([`ManifestState::apply`]), and
+    /// deletes obsolete files only afterwards. After an error the manifest refuses everything but a rotation. Whether a later open will
+    /// find the edit is then unknown, so every file that it names, old or new, has to stay until a rotation succeeded.
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
         if !self.live {
             return Err(Error::Closed(format!("{} has not replaced its predecessor yet", self.log.id())));
@@ -109,7 +109,7 @@ impl ManifestLog {
     /// Replaces this manifest by one with the unused number `number` and the content `state`: all acknowledged edits and no others. Also
     /// repairs a manifest after a failed append, for example once a full disk has free space again. A failed rotation can be repeated
     /// with another number; whether appends work in between depends on the step that failed.
-    pub fn rotate(&mut self, store: &dyn Store, number: u64, state: &State) -> Result<()> {
+    pub fn rotate(&mut self, store: &dyn Store, number: u64, state: &ManifestState) -> Result<()> {
         let old = self.log.id();
         delete_manifests(store, Some(old))?;
         let new = Self::write(store, number, state)?;
@@ -155,7 +155,7 @@ fn delete_manifests(store: &dyn Store, keep: Option<FileId>) -> Result<()> {
 pub struct Loaded {
     /// State in the manifest; `None`: the store has no database yet. `next_number` is above every file of the store, files that the
     /// manifest does not know included.
-    pub state: Option<State>,
+    pub state: Option<ManifestState>,
     /// The live manifest.
     pub live: Option<FileId>,
     /// End of the live manifest. Bytes cut off there were never acknowledged.
@@ -186,7 +186,7 @@ impl Loaded {
 
     /// Opens for writing: replaces the loaded manifest, if there was one, by one with number `number` and the content `state`. An existing
     /// file is never continued, so nothing is ever written behind a cut end.
-    pub fn start(&self, store: &dyn Store, number: u64, state: &State) -> Result<ManifestLog> {
+    pub fn start(&self, store: &dyn Store, number: u64, state: &ManifestState) -> Result<ManifestLog> {
         delete_manifests(store, self.live)?;
         let log = ManifestLog::create(store, number, state)?;
         if let Some(old) = self.live {
@@ -249,8 +249,8 @@ pub fn catch_up(store: &dyn Store, loaded: &mut Loaded) -> Result<u64> {
 }
 
 /// The state that a manifest's records lead to.
-fn replay(id: FileId, db: DbId, log: &Log) -> Result<State> {
-    let mut state = State::new(db);
+fn replay(id: FileId, db: DbId, log: &Log) -> Result<ManifestState> {
+    let mut state = ManifestState::new(db);
     let mut expected = SNAPSHOT;
     for (offset, record) in log.records() {
         apply(&mut state, id, offset, record, expected)?;
@@ -259,7 +259,7 @@ fn replay(id: FileId, db: DbId, log: &Log) -> Result<State> {
     Ok(state)
 }
 
-fn apply(state: &mut State, id: FileId, offset: u64, record: &[u8], expected: u8) -> Result<()> {
+fn apply(state: &mut ManifestState, id: FileId, offset: u64, record: &[u8], expected: u8) -> Result<()> {
     let corrupt = |what: String| Error::corrupt(id, offset, what);
     let (kind, bytes) = record.split_first().ok_or_else(|| corrupt("an empty record".into()))?;
     if *kind != expected {

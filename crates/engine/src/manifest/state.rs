@@ -29,7 +29,7 @@ pub struct FamilyState {
 
 /// Content of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct ManifestState {
     /// The database.
     pub db: DbId,
     /// Families by id, without dropped ones.
@@ -58,19 +58,19 @@ pub struct State {
     pub(super) by_log: BTreeSet<(u64, u32)>,
 }
 
-/// The checked result of an edit that is not in effect yet ([`State::prepare`]).
+/// The checked result of an edit that is not in effect yet ([`ManifestState::prepare`]).
 #[derive(Debug)]
 pub struct Prepared {
     /// The state after the edit; without families that the edit does not concern.
-    next: State,
+    next: ManifestState,
     /// Ids of the families that the edit concerns, dropped ones included.
     touched: BTreeSet<u32>,
 }
 
-impl State {
+impl ManifestState {
     /// A database that holds nothing, not even a family.
     pub fn new(db: DbId) -> Self {
-        State {
+        ManifestState {
             db,
             families: BTreeMap::new(),
             settings: String::new(),
@@ -123,12 +123,12 @@ impl State {
         Ok(())
     }
 
-    /// The part of [`State::apply`] that can fail; [`State::accept`] is the rest. The cost depends on the families that the edit names, not
-    /// on the number of all families.
+    /// The part of [`ManifestState::apply`] that can fail; [`ManifestState::accept`] is the rest. The cost depends on the families
+    /// that the edit names, not on the number of all families.
     pub fn prepare(&self, edit: &Edit) -> Result<Prepared, String> {
         let touched: BTreeSet<u32> = edit.families().collect();
         let families = touched.iter().filter_map(|id| Some((*id, self.families.get(id)?.clone()))).collect();
-        let mut next = State {
+        let mut next = ManifestState {
             families,
             settings: self.settings.clone(),
             tiers: self.tiers.clone(),
@@ -139,7 +139,7 @@ impl State {
             next_number: self.next_number,
             last_seq: self.last_seq,
             next_family: self.next_family,
-            ..State::new(self.db)
+            ..ManifestState::new(self.db)
         };
         next.apply_families(edit, self)?;
         next.apply_tables(edit)?;
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    fn apply_families(&mut self, edit: &Edit, before: &State) -> Result<(), String> {
+    fn apply_families(&mut self, edit: &Edit, before: &ManifestState) -> Result<(), String> {
         for id in &edit.dropped_families {
             self.families.remove(id).ok_or_else(|| no_family(*id))?;
         }
@@ -277,7 +277,7 @@ impl State {
         }
     }
 
-    /// The whole state as one edit, which leads from [`State::new`] to this.
+    /// The whole state as one edit, which leads from [`ManifestState::new`] to this.
     pub fn snapshot_edit(&self) -> Edit {
         let mut edit = Edit {
             db_settings: Some(self.settings.clone()),

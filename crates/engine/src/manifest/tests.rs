@@ -28,7 +28,7 @@ fn in_family(family: u32, changes: impl IntoIterator<Item = Change>) -> Vec<Tabl
 }
 
 /// An edit that makes sense after `state`: anything that an engine does.
-fn random_step(random: &mut Random, state: &State) -> Edit {
+fn random_step(random: &mut Random, state: &ManifestState) -> Edit {
     let mut edit = Edit::default();
     let ids: Vec<u32> = state.families.keys().copied().collect();
     let number = state.next_number;
@@ -75,7 +75,7 @@ fn random_step(random: &mut Random, state: &State) -> Edit {
             new.entries = random.next() >> random.below(64);
             new.temperature = Temperature::Warm;
             new.settled = random.below(2) * random.below(1 << 20);
-            new.timed = (random.below(2) == 0).then(|| Timed {
+            new.timed = (random.below(2) == 0).then(|| OwnTimes {
                 entries: random.below(100),
                 times: (random.below(1 << 40), random.next()),
                 others: (u64::MAX, random.below(100)),

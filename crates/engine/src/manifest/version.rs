@@ -90,12 +90,12 @@ pub struct TableInfo {
     /// Bytes that hide nothing: when they were written, nothing older lay below for their keys, and nothing ever will.
     pub settled: u64,
     /// Entries with a time of their own; `None`: all are as old as their numbers say.
-    pub timed: Option<Timed>,
+    pub timed: Option<OwnTimes>,
 }
 
 /// Ages of a table's entries if some of them have a time of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timed {
+pub struct OwnTimes {
     /// Number of entries with a time of their own.
     pub entries: u64,
     /// The oldest and the newest of their times, unix seconds; the first is larger if there are none.

@@ -1,9 +1,9 @@
 //! Changing the tree: one writer, which needs no version checks of its own.
 
 use super::arena::{ArenaFill, EntryRef, Inner, Leaf, Node, NodeRef, WIDTH};
-use super::node::{SearchKey, Slot};
+use super::node::{NodeEntry, SearchKey};
 use super::sync::Ordering;
-use super::tree::{Goal, Tree};
+use super::tree::{BPlusTree, Goal};
 use crate::key;
 use std::cmp;
 use std::sync::atomic::{AtomicU64, Ordering as StdOrdering};
@@ -52,8 +52,8 @@ impl Writer {
     }
 }
 
-impl Tree {
-    /// [`Tree::expect`] for an insertion.
+impl BPlusTree {
+    /// [`BPlusTree::expect`] for an insertion.
     pub(super) fn place(&self, writer: &Writer, target: SearchKey<'_>) -> Option<LeafHint> {
         if self.tail_leaf(writer, &target).is_some() {
             // The entry goes behind the greatest one, so the insertion needs no descent.
@@ -62,7 +62,7 @@ impl Tree {
         Some(LeafHint { leaf: self.expect(target)?, shape: writer.shape })
     }
 
-    /// [`Tree::expect_entry`] for an insertion.
+    /// [`BPlusTree::expect_entry`] for an insertion.
     pub(super) fn expect_at(&self, writer: &Writer, place: LeafHint, target: SearchKey<'_>) {
         if place.shape == writer.shape {
             self.expect_entry_in(place.leaf, target);
@@ -75,7 +75,7 @@ impl Tree {
         let target = SearchKey { key, trailer };
         if let Some(leaf) = self.tail_leaf(writer, &target) {
             let at = self.arena.node(leaf).len();
-            self.add(leaf, at, Slot { entry, child: None });
+            self.add(leaf, at, NodeEntry { entry, child: None });
             writer.last = Some((leaf, at));
             writer.tail = Some(Tail { leaf, entry, prefix: key::prefix(key) });
             return;
@@ -91,7 +91,7 @@ impl Tree {
             self.split(writer, leaf, at, entry);
             return;
         }
-        self.add(leaf, at, Slot { entry, child: None });
+        self.add(leaf, at, NodeEntry { entry, child: None });
         writer.last = Some((leaf, at));
         if behind_all {
             writer.tail = Some(Tail { leaf, entry, prefix: key::prefix(key) });
@@ -123,11 +123,11 @@ impl Tree {
     /// Makes the first entry the root.
     fn plant(&self, writer: &mut Writer, entry: EntryRef) {
         let root = self.arena.push_leaf(&mut writer.fill, Leaf::new(false, entry, 0, None));
-        self.arena.node(root).insert(&self.arena, 0, Slot { entry, child: None });
+        self.arena.node(root).insert(&self.arena, 0, NodeEntry { entry, child: None });
         self.root.store(Some(root));
     }
 
-    fn add(&self, node: NodeRef, at: usize, slot: Slot) {
+    fn add(&self, node: NodeRef, at: usize, slot: NodeEntry) {
         let node = self.arena.node(node);
         node.lock();
         node.insert(&self.arena, at, slot);
@@ -140,7 +140,7 @@ impl Tree {
         let ascending = writer.last == at.checked_sub(1).map(|before| (leaf, before));
         writer.shape = new_shape();
         self.lock_full(writer, leaf);
-        let (mut node, mut at, mut slot) = (leaf, at, Slot { entry, child: None });
+        let (mut node, mut at, mut slot) = (leaf, at, NodeEntry { entry, child: None });
         (writer.last, writer.tail) = (None, None);
         loop {
             if !self.arena.node(node).is_full() {
@@ -149,7 +149,7 @@ impl Tree {
             }
             let (right, into_right) = self.divide(writer, node, at, slot, ascending);
             writer.last.get_or_insert(into_right.map_or((node, at), |at| (right, at)));
-            slot = Slot { entry: self.arena.node(right).entry(0), child: Some(right) };
+            slot = NodeEntry { entry: self.arena.node(right).entry(0), child: Some(right) };
             let Some((parent, taken)) = writer.path.pop() else {
                 self.grow(writer, node, slot);
                 break;
@@ -173,7 +173,7 @@ impl Tree {
     }
 
     /// Splits a full node and adds a slot. Returns the new right node, and the slot's index if the slot went there.
-    fn divide(&self, writer: &mut Writer, left: NodeRef, at: usize, slot: Slot, ascending: bool) -> (NodeRef, Option<usize>) {
+    fn divide(&self, writer: &mut Writer, left: NodeRef, at: usize, slot: NodeEntry, ascending: bool) -> (NodeRef, Option<usize>) {
         let node = self.arena.node(left);
         let right = match node.children {
             Some(_) => self.arena.push_inner(&mut writer.fill, Inner::new(slot.entry, node.skip())),
@@ -195,11 +195,11 @@ impl Tree {
     }
 
     /// Adds a new root above the old root, `left`, and the node that was split off it.
-    fn grow(&self, writer: &mut Writer, left: NodeRef, right: Slot) {
+    fn grow(&self, writer: &mut Writer, left: NodeRef, right: NodeEntry) {
         let entry = self.arena.node(left).entry(0);
         let root = self.arena.push_inner(&mut writer.fill, Inner::new(entry, 0));
         let node = self.arena.node(root);
-        node.insert(&self.arena, 0, Slot { entry, child: Some(left) });
+        node.insert(&self.arena, 0, NodeEntry { entry, child: Some(left) });
         node.insert(&self.arena, 1, right);
         self.root.store(Some(root));
         self.height.store(self.height.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -31,7 +31,7 @@ pub(super) struct SearchKey<'a> {
 
 /// A slot's content. `child` is `Some` in inner nodes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct NodeEntry {
     pub(super) entry: EntryRef,
     pub(super) child: Option<NodeRef>,
 }
@@ -157,7 +157,7 @@ impl Node<'_> {
     }
 
     /// Puts a slot at `at`, which must be its rank, and moves the later ones. The node must not be full.
-    pub(super) fn insert(&self, arena: &Arena, at: usize, slot: Slot) {
+    pub(super) fn insert(&self, arena: &Arena, at: usize, slot: NodeEntry) {
         let len = self.len();
         for from in (at..len).rev() {
             self.slots.prefixes[from + 1].store(self.slots.prefixes[from].load(Ordering::Relaxed), Ordering::Relaxed);

@@ -55,16 +55,16 @@ struct Changed;
 
 /// The tree. Inserting is in `insert.rs`.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct BPlusTree {
     pub(super) arena: Arena,
     pub(super) root: NodeSlot,
     /// Inner nodes above each leaf.
     pub(super) height: AtomicU32,
 }
 
-impl Tree {
-    pub(super) fn new(arena: Arena) -> Tree {
-        Tree { arena, root: NodeSlot::new(None), height: AtomicU32::new(0) }
+impl BPlusTree {
+    pub(super) fn new(arena: Arena) -> BPlusTree {
+        BPlusTree { arena, root: NodeSlot::new(None), height: AtomicU32::new(0) }
     }
 
     /// The entry of a reference from this tree.
@@ -80,14 +80,14 @@ impl Tree {
         Some(leaf)
     }
 
-    /// Prefetches the first entry at or after `target`, some time after [`Tree::expect`].
+    /// Prefetches the first entry at or after `target`, some time after [`BPlusTree::expect`].
     pub(super) fn expect_entry(&self, target: SearchKey<'_>) {
         if let Some(leaf) = self.about(target) {
             self.expect_entry_in(leaf, target);
         }
     }
 
-    /// Prefetches the entry where `target` is expected in a leaf that [`Tree::expect`] has given.
+    /// Prefetches the entry where `target` is expected in a leaf that [`BPlusTree::expect`] has given.
     pub(super) fn expect_entry_in(&self, leaf: NodeRef, target: SearchKey<'_>) {
         if let Some(entry) = self.arena.node(leaf).guess(&target) {
             self.arena.prefetch(entry);

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! With a zstd dictionary the first blocks wait in memory as samples until the dictionary has been trained from them. Blocks that are to be
-//! compressed go through a [`Window`], in which other threads may work on them; without a codec each block is written at once.
+//! compressed go through a [`BatchWindow`], in which other threads may work on them; without a codec each block is written at once.
 
 use super::block::hash;
 use super::block_builder::BlockBuilder;
@@ -14,13 +14,13 @@ use super::frame;
 use super::index::{IndexBuilder, shared_prefix};
 use super::pack::Packers;
 use super::properties::TableProperties;
-use super::window::Window;
+use super::window::BatchWindow;
 use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::{Error, Result};
 use crate::filter::{Filter, Hashes};
 use crate::key::{self, Kind, Seq};
-use crate::manifest::{KeyRange, TableInfo, Timed};
+use crate::manifest::{KeyRange, OwnTimes, TableInfo};
 use crate::range_del::RangeTombstones;
 use crate::tiering::age::TimeMap;
 use crate::tiering::auto_cutoff::Drawing;
@@ -64,7 +64,7 @@ pub struct TableBuilder {
     id: FileId,
     block: BlockBuilder,
     index: IndexBuilder,
-    window: Window,
+    window: BatchWindow,
     samples: Option<Samples>,
     /// Hash of each user key, for the filter.
     hashes: Hashes,
@@ -148,8 +148,8 @@ impl Ages {
     }
 
     /// The part of the ages that the manifest keeps.
-    fn kept(&self) -> Option<Timed> {
-        self.own.map(|times| Timed { entries: self.timed, times, others: self.seqs })
+    fn kept(&self) -> Option<OwnTimes> {
+        self.own.map(|times| OwnTimes { entries: self.timed, times, others: self.seqs })
     }
 
     /// Oldest and newest write time. Of entries without a time of their own they are `known`, or closer by what the table says of numbers.
@@ -180,7 +180,7 @@ impl TableBuilder {
             id,
             block: BlockBuilder::default(),
             index: IndexBuilder::default(),
-            window: Window::new(compression),
+            window: BatchWindow::new(compression),
             samples: (compression.codec == Codec::Zstd && compression.dictionary_bytes > 0).then(Samples::default),
             hashes: Hashes::default(),
             last_trailer: 0,
@@ -467,7 +467,7 @@ impl TableBuilder {
 }
 
 /// The description of a table for the manifest.
-fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties, timed: Option<Timed>) -> TableInfo {
+fn info(id: FileId, bytes: u64, identity: u64, p: TableProperties, timed: Option<OwnTimes>) -> TableInfo {
     TableInfo {
         number: id.number,
         bytes,

@@ -1,8 +1,8 @@
 //! Helpers: threads that compress data blocks for tables under construction while processors are idle; one set per open database.
 //!
-//! A table's [`Window`](super::window::Window) submits batches of blocks and takes them back in order. If no helper has begun a batch, the
-//! table's own thread takes it back and compresses it. So a table never depends on helpers, and waits only for a helper that is working on
-//! its oldest batch.
+//! A table's [`BatchWindow`](super::window::BatchWindow) submits batches of blocks and takes them back in order. If no
+//! helper has begun a batch, the table's own thread takes it back and compresses it. So a table never depends on helpers, and waits only
+//! for a helper that is working on its oldest batch.
 //!
 //! The number of helpers allowed to work is set once a second by the number of idle processors. Helpers run at a low priority of the
 //! operating system and get only the time that other threads leave; if that is next to nothing, no batches are given to them.
@@ -109,12 +109,12 @@ impl Batch {
 
 /// Slot in which a batch comes back from the helpers.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(super) struct BatchSlot {
     packed: Mutex<Option<Result<Batch>>>,
     ready: Condvar,
 }
 
-impl Slot {
+impl BatchSlot {
     fn put(&self, batch: Result<Batch>) {
         *self.packed.lock() = Some(batch);
         self.ready.notify_one();
@@ -145,7 +145,7 @@ pub struct Packers {
 
 #[derive(Default)]
 struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<BatchQueue>,
     /// Wakes helpers when there may be work.
     work: Condvar,
     /// Number of helpers that may work at once.
@@ -155,9 +155,9 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
+struct BatchQueue {
     /// Batches that nobody has begun, oldest first.
-    batches: VecDeque<(Arc<Slot>, Batch)>,
+    batches: VecDeque<(Arc<BatchSlot>, Batch)>,
     helpers: Vec<JoinHandle<()>>,
     /// Number of helpers that work on a batch.
     working: usize,
@@ -188,8 +188,8 @@ impl Packers {
     }
 
     /// Queues a batch for a helper, or for the caller, who may take it back.
-    pub(super) fn submit(&self, batch: Batch) -> Arc<Slot> {
-        let slot = Arc::new(Slot::default());
+    pub(super) fn submit(&self, batch: Batch) -> Arc<BatchSlot> {
+        let slot = Arc::new(BatchSlot::default());
         let mut queue = self.shared.queue.lock();
         queue.batches.push_back((Arc::clone(&slot), batch));
         if queue.working < self.shared.allowed.load(Ordering::Relaxed) && !queue.closing {
@@ -205,7 +205,7 @@ impl Packers {
     }
 
     /// Takes back a batch that no helper has begun; `None` if a helper has it.
-    pub(super) fn reclaim(&self, slot: &Arc<Slot>) -> Option<Batch> {
+    pub(super) fn reclaim(&self, slot: &Arc<BatchSlot>) -> Option<Batch> {
         let mut queue = self.shared.queue.lock();
         let at = queue.batches.iter().position(|(other, _)| Arc::ptr_eq(other, slot))?;
         queue.batches.remove(at).map(|(_, batch)| batch)

@@ -8,7 +8,7 @@ use super::frame::{Frames, Lent, lend_packed};
 use super::index::Index;
 use super::properties::TableProperties;
 use super::resident::{FILTER, INDEX, Resident};
-use crate::cache::{Cache, Cached, Packed, Part, Slot};
+use crate::cache::{Cache, CacheSlot, Cached, Packed, Part};
 use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Dictionary};
 use crate::coding::Decoder;
@@ -254,7 +254,7 @@ impl Table {
         let guard = self.resident.index.load();
         if let Some(index) = guard.as_ref() {
             let number = index.find(key);
-            match self.resident.block(number).map(Slot::load).as_deref().and_then(Option::as_ref) {
+            match self.resident.block(number).map(CacheSlot::load).as_deref().and_then(Option::as_ref) {
                 Some(block) => block.prefetch(),
                 // Without the filter in memory no read is started: the filter may show that the block need not be read.
                 None if self.file.is_slow() && (filter.is_some() || self.has_no_filter()) => self.announce_block(index, number),

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::index::Index;
-use crate::cache::{Cleared, Slot, Slots, Stored, Taken};
+use crate::cache::{CacheSlot, Cleared, Slots, Stored, Taken};
 use crate::filter::Filter;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,10 +16,10 @@ const FIRST_BLOCK: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Resident {
-    pub index: Slot<Index>,
-    pub filter: Slot<Filter>,
+    pub index: CacheSlot<Index>,
+    pub filter: CacheSlot<Filter>,
     /// Eight bytes per data block, taken when the first block is read through the cache: a table that is only compacted needs none.
-    blocks: OnceLock<Box<[Slot<Block>]>>,
+    blocks: OnceLock<Box<[CacheSlot<Block>]>>,
     count: usize,
     number: u64,
     closed: AtomicBool,
@@ -28,14 +28,14 @@ pub(super) struct Resident {
 impl Resident {
     /// The slots of the table of that number with `count` data blocks; `count` fits `u32` easily.
     pub fn new(number: u64, count: usize) -> Self {
-        let (index, filter, blocks, closed) = (Slot::default(), Slot::default(), OnceLock::new(), AtomicBool::new(false));
+        let (index, filter, blocks, closed) = (CacheSlot::default(), CacheSlot::default(), OnceLock::new(), AtomicBool::new(false));
         Resident { index, filter, blocks, count, number, closed }
     }
 
     /// The slot of a data block, `None` past the last one.
     #[inline]
-    pub fn block(&self, block: usize) -> Option<&Slot<Block>> {
-        self.blocks.get_or_init(|| (0..self.count).map(|_| Slot::default()).collect()).get(block)
+    pub fn block(&self, block: usize) -> Option<&CacheSlot<Block>> {
+        self.blocks.get_or_init(|| (0..self.count).map(|_| CacheSlot::default()).collect()).get(block)
     }
 
     /// The number of a data block's slot.
@@ -59,7 +59,7 @@ impl Slots for Resident {
         match slot {
             INDEX => self.index.take_life(),
             FILTER => self.filter.take_life(),
-            _ => self.block((slot - FIRST_BLOCK) as usize).is_some_and(Slot::take_life),
+            _ => self.block((slot - FIRST_BLOCK) as usize).is_some_and(CacheSlot::take_life),
         }
     }
 

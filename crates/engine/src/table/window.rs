@@ -4,7 +4,7 @@
 //! The bytes of a file do not depend on who compressed a batch or when: batches are cut by size, the window is drained exactly when it is
 //! full, and its content counts by the ratio of the blocks that came out of it.
 
-use super::pack::{Batch, Packers, Slot};
+use super::pack::{Batch, BatchSlot, Packers};
 use crate::codec::{Compression, Trained};
 use crate::error::Result;
 use std::collections::VecDeque;
@@ -22,12 +22,12 @@ const KEPT: usize = 2 * BATCH;
 /// A batch under way.
 enum Pending {
     Packed(Batch),
-    Shared(Arc<Slot>),
+    Shared(Arc<BatchSlot>),
 }
 
 /// See the module. Holds at most [`WINDOW`] and two batches of raw bytes, or one block if that is more, and about as much again of
 /// compressed ones.
-pub(super) struct Window {
+pub(super) struct BatchWindow {
     packers: Arc<Packers>,
     how: Compression,
     dictionary: Option<Arc<Trained>>,
@@ -47,9 +47,9 @@ pub(super) struct Window {
     estimate: u64,
 }
 
-impl Window {
+impl BatchWindow {
     pub fn new(how: Compression) -> Self {
-        Window {
+        BatchWindow {
             packers: Arc::default(),
             next: Batch::new(how, None),
             how,
@@ -112,7 +112,7 @@ impl Window {
     }
 
     /// The oldest batch, compressed, if it is to be written now: because the window is full, or because of `all`. To be given back by
-    /// [`Window::written`]. Errors: `Closed` if compressing it panicked.
+    /// [`BatchWindow::written`]. Errors: `Closed` if compressing it panicked.
     pub fn take(&mut self, all: bool) -> Result<Option<Batch>> {
         if all && !self.next.raw.is_empty() {
             self.hand_over();
@@ -129,7 +129,7 @@ impl Window {
     }
 
     /// Takes back a batch that was handed over. While a helper works on it, a later one is compressed here.
-    fn take_back(&mut self, slot: &Arc<Slot>) -> Result<Batch> {
+    fn take_back(&mut self, slot: &Arc<BatchSlot>) -> Result<Batch> {
         if let Some(batch) = self.packers.reclaim(slot) {
             return batch.into_packed();
         }
@@ -164,7 +164,7 @@ impl Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for BatchWindow {
     /// Nobody needs what is left of a table that is given up.
     fn drop(&mut self) {
         for pending in &self.batches {

@@ -2,7 +2,7 @@
 
 use super::frame::{RECORD_HEADER, Record, Salts, header_at, lengths};
 use super::header::{self, FileHeader, MAX_EXTRA, OLDEST, VERSION};
-use super::window::Window;
+use super::window::LogWindow;
 use crate::checksum::DbId;
 use crate::error::{Error, Result};
 use sinter_storage::store::{FileId, FileKind, ReadAt, Store, StoreError};
@@ -113,7 +113,7 @@ pub fn walk_log(
 ) -> Result<()> {
     let Some(db) = &survey.db else { return Ok(()) };
     let salts = Salts::new(db, id, survey.version);
-    let mut window = Window::new(file, id)?;
+    let mut window = LogWindow::new(file, id)?;
     let end = usize::try_from(end.min(survey.end.good)).unwrap_or(usize::MAX);
     let mut at = survey.start;
     while at < end {
@@ -148,13 +148,13 @@ impl ReadAt for Content {
 /// [`survey_log`] of an open file. If another process appends to the segment, the survey covers the records that were in the file at some
 /// moment between the call and its return.
 pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
-    let mut window = Window::new(file, id)?;
+    let mut window = LogWindow::new(file, id)?;
     let head = match read_head(&mut window, db, id)? {
         Some(head) => head,
         None => {
             let survey = survey_without_header(&mut window, db, id);
             // Another process may have written the header since it was read.
-            window = Window::new(file, id)?;
+            window = LogWindow::new(file, id)?;
             let Some(head) = read_head(&mut window, db, id)? else { return survey };
             head
         }
@@ -179,7 +179,7 @@ pub fn survey_file(file: &dyn ReadAt, db: Option<DbId>, id: FileId) -> Result<Lo
         }
         // Another process may turn zeros into records, in order. So the offset `good` is damage or the end only if it is still no record
         // after the bytes behind it have been read.
-        let mut now = Window::new(file, id)?;
+        let mut now = LogWindow::new(file, id)?;
         match good_record(salts, &mut now, good)?.map(|(record, _)| record.end) {
             None => break (data, tail),
             // The record was appended after this survey took the length of the file; it ends the survey.
@@ -210,7 +210,7 @@ struct Head {
 }
 
 /// Reads the file's header. `None`: the header is not whole. An error if it is of another database or file, or of an unknown version.
-fn read_head(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<Option<Head>> {
+fn read_head(window: &mut LogWindow<'_>, db: Option<DbId>, id: FileId) -> Result<Option<Head>> {
     let most = window.len().min(header::FIXED + MAX_EXTRA);
     let Some(found) = header::decode(window.get(0, most)?.unwrap_or_default()) else { return Ok(None) };
     check_identity(&found, db, id)?;
@@ -218,13 +218,13 @@ fn read_head(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<Op
 }
 
 /// End of the file without zeros that may have been written ahead; manifests have no such zeros.
-fn end_of_data(window: &mut Window<'_>, id: FileId, from: usize) -> Result<usize> {
+fn end_of_data(window: &mut LogWindow<'_>, id: FileId, from: usize) -> Result<usize> {
     if id.kind == FileKind::Log { window.end_of_data(from) } else { Ok(window.len()) }
 }
 
 /// The record at `at`, if it is whole and its checksums are right.
 #[inline]
-fn good_record<'w>(salts: Salts, window: &'w mut Window<'_>, at: usize) -> Result<Option<(Record, &'w [u8])>> {
+fn good_record<'w>(salts: Salts, window: &'w mut LogWindow<'_>, at: usize) -> Result<Option<(Record, &'w [u8])>> {
     let len = window.len();
     let Some(record) = window.header(at)?.and_then(|header| salts.record(&header, at, len)) else { return Ok(None) };
     let Some(payload) = payload(window, at, &record)? else { return Ok(None) };
@@ -233,7 +233,7 @@ fn good_record<'w>(salts: Salts, window: &'w mut Window<'_>, at: usize) -> Resul
 
 /// The payload of the record at `at`. Reads header and payload together, so that a scan that goes on just behind the header finds the bytes
 /// in the window.
-fn payload<'w>(window: &'w mut Window<'_>, at: usize, record: &Record) -> Result<Option<&'w [u8]>> {
+fn payload<'w>(window: &'w mut LogWindow<'_>, at: usize, record: &Record) -> Result<Option<&'w [u8]>> {
     Ok(window.get(at, record.header + record.len)?.and_then(|bytes| bytes.get(record.header..)))
 }
 
@@ -253,7 +253,7 @@ fn check_identity(found: &FileHeader<'_>, db: Option<DbId>, id: FileId) -> Resul
 
 /// Surveys a log without a whole header. The first sync of a log covers its header, so any watermark in the file proves that the header was
 /// damaged; without one, the whole file is a torn end.
-fn survey_without_header(window: &mut Window<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
+fn survey_without_header(window: &mut LogWindow<'_>, db: Option<DbId>, id: FileId) -> Result<LogSurvey> {
     let data = end_of_data(window, id, 0)?;
     let mut tail = Tail::default();
     for version in OLDEST..=VERSION {
@@ -278,7 +278,7 @@ struct Tail {
 /// Searches every byte of `range` for the start of a record, in place or moved, until a watermark above `good` is found. The watermark of a
 /// moved record counts, too, because it speaks of the file. Time is linear in the file: one header check per byte outside of zeros, and
 /// payload checks for at most the length of the file in all.
-fn scan(salts: Salts, window: &mut Window<'_>, range: Range<usize>, good: usize) -> Result<Tail> {
+fn scan(salts: Salts, window: &mut LogWindow<'_>, range: Range<usize>, good: usize) -> Result<Tail> {
     let mut tail = Tail::default();
     let len = window.len();
     let mut payload_budget = len;

@@ -15,7 +15,7 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
 
-pub(super) struct Window<'a> {
+pub(super) struct LogWindow<'a> {
     file: &'a dyn ReadAt,
     /// The file may become shorter, because another process removes the zeros at the end of a segment.
     may_shrink: bool,
@@ -25,10 +25,10 @@ pub(super) struct Window<'a> {
     bytes: Vec<u8>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> LogWindow<'a> {
     pub fn new(file: &'a dyn ReadAt, id: FileId) -> Result<Self> {
         let len = usize::try_from(file.len()).map_err(|_| Error::corrupt(id, 0, "the file is longer than can be addressed"))?;
-        Ok(Window { file, may_shrink: id.kind == FileKind::Log, len, at: 0, bytes: Vec::new() })
+        Ok(LogWindow { file, may_shrink: id.kind == FileKind::Log, len, at: 0, bytes: Vec::new() })
     }
 
     /// Length of the file when the window was made, or less if the file became shorter.

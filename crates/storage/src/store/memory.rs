@@ -11,7 +11,7 @@ mod crash;
 pub use crash::{CrashMode, Fate, Tail, Unsynced};
 
 use super::{Appender, Cause, FileId, FileKind, Hint, ReadAt, Result, Store, StoreError, StoreLock, SyncBeside};
-use content::{Content, FileState};
+use content::{FileState, SharedBytes};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -138,7 +138,7 @@ impl MemoryStore {
     pub fn replace(&self, id: FileId, bytes: Vec<u8>) {
         let mut names = self.inner.names.lock();
         names.pending.remove(&id);
-        names.live.insert(id, Arc::new(RwLock::new(FileState::durable(Content::of(&bytes)))));
+        names.live.insert(id, Arc::new(RwLock::new(FileState::durable(SharedBytes::of(&bytes)))));
     }
 
     /// Changes one byte in place, below open readers as well. Fails if there is no such file or byte.

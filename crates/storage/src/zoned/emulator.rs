@@ -19,12 +19,12 @@ pub use latency::Latency;
 
 use super::{Geometry, Result, Streams, Zone, ZoneError, ZoneErrorKind, ZoneState, ZonedDevice};
 use crate::store::{self, CrashMode, EIO, Sleep, StoreError, StoreLock};
-use content::Content;
+use content::ZoneBytes;
 use crash::History;
 use image::{Boot, Durable, Image};
 use latency::{Owed, Pace};
 use parking_lot::{Mutex, RwLock};
-use rules::{Record, Rules};
+use rules::{Rules, ZoneRecord};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -95,7 +95,7 @@ struct Counters {
 /// One zone's bytes and its past since the last flush; both empty for a drive in a file.
 #[derive(Default)]
 struct Lane {
-    content: Content,
+    content: ZoneBytes,
     history: History,
     owed: Owed,
 }
@@ -310,7 +310,7 @@ impl Emulator {
     }
 
     /// A new drive made of each zone at one instant.
-    fn copy(&self, mut zone: impl FnMut(u32, Record, &Lane) -> (Record, Content, History)) -> store::Result<Emulator> {
+    fn copy(&self, mut zone: impl FnMut(u32, ZoneRecord, &Lane) -> (ZoneRecord, ZoneBytes, History)) -> store::Result<Emulator> {
         if self.image.is_some() {
             return Err(StoreError::store("copy emulated drive", io::ErrorKind::Unsupported.into()));
         }
@@ -404,8 +404,8 @@ impl Emulator {
         operation: &'static str,
         zone: u32,
         change: impl FnOnce(&mut Rules) -> std::result::Result<bool, ZoneErrorKind>,
-        then: impl FnOnce(&mut Lane, Record) -> io::Result<()>,
-        time: impl FnOnce(&Latency, &Record) -> std::time::Duration,
+        then: impl FnOnce(&mut Lane, ZoneRecord) -> io::Result<()>,
+        time: impl FnOnce(&Latency, &ZoneRecord) -> std::time::Duration,
     ) -> Result<()> {
         self.geometry.check_zones(operation, zone, 1)?;
         let cut = self.ask(operation, Some(zone), 0)?;
@@ -425,7 +425,7 @@ impl Emulator {
 
     /// Bytes first, then the counts that vouch for them.
     fn flush_image(&self, image: &Image) -> io::Result<()> {
-        let seen: Vec<Record> = self.states.lock().rules.records().to_vec();
+        let seen: Vec<ZoneRecord> = self.states.lock().rules.records().to_vec();
         image.sync_bytes()?;
         let mut states = self.states.lock();
         let States { rules, durable } = &mut *states;
@@ -502,7 +502,7 @@ impl ZonedDevice for Emulator {
     }
 
     fn reset(&self, zone: u32) -> Result<()> {
-        let empty = |lane: &mut Lane, before: Record| {
+        let empty = |lane: &mut Lane, before: ZoneRecord| {
             match &self.image {
                 Some(image) => {
                     image.sync_states()?;
@@ -522,7 +522,7 @@ impl ZonedDevice for Emulator {
     }
 
     fn finish(&self, zone: u32) -> Result<()> {
-        let fill = |lane: &mut Lane, before: Record| {
+        let fill = |lane: &mut Lane, before: ZoneRecord| {
             if self.image.is_none() {
                 lane.history.finished(before);
             }

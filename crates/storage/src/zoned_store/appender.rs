@@ -11,7 +11,7 @@ use super::allocate::Want;
 use super::figures::Written;
 use super::file::is_framed;
 use super::format::{DataHead, FileLocation, HEAD, OPEN, Range, Salt};
-use super::volume::{Cell, Volume};
+use super::volume::{SharedFile, Volume};
 use crate::store::{Appender, Cause, HELD_BACK, Result, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ const ATTEMPTS: u32 = 3;
 
 pub(super) struct ZonedAppender {
     volume: Arc<Volume>,
-    cell: Arc<Cell>,
+    cell: Arc<SharedFile>,
     cause: Cause,
     /// The zone to which the file is being written.
     zone: Option<u32>,
@@ -53,7 +53,7 @@ struct Placed {
 }
 
 impl ZonedAppender {
-    pub(super) fn new(session: Arc<Session>, cell: Arc<Cell>, cause: Cause) -> Self {
+    pub(super) fn new(session: Arc<Session>, cell: Arc<SharedFile>, cause: Cause) -> Self {
         let volume = Arc::clone(&session.volume);
         let framed = is_framed(cell.id);
         let (ranges, buffer) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A file as far as the metadata knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Record {
+pub(super) struct FileRecord {
     pub(super) about: About,
     pub(super) place: FileLocation,
 }
@@ -15,7 +15,7 @@ pub(super) struct Record {
 /// The whole metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Catalog {
-    pub(super) files: BTreeMap<FileId, Record>,
+    pub(super) files: BTreeMap<FileId, FileRecord>,
     /// Notes of all zones of the drive.
     pub(super) zones: Vec<ZoneNote>,
     /// Bytes that the host has written in the volume's life, as of the last snapshot or creation.
@@ -31,7 +31,7 @@ pub(super) const ZONE_BYTES: usize = 15;
 pub(super) const FACTS: usize = 32;
 
 /// Upper bound of a record's bytes in a snapshot.
-fn size(record: &Record) -> usize {
+fn size(record: &FileRecord) -> usize {
     size_of(record.place.ranges.len())
 }
 
@@ -60,7 +60,7 @@ impl Catalog {
     pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), &'static str> {
         match edit {
             Edit::Create { id, about } => {
-                let record = Record { about: about.clone(), ..Record::default() };
+                let record = FileRecord { about: about.clone(), ..FileRecord::default() };
                 self.clock = self.clock.max(about.born);
                 self.file_bytes += size(&record);
                 if self.files.insert(*id, record).is_some() {

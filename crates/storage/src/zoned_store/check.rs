@@ -5,7 +5,7 @@ use super::file::{HOLE, is_framed};
 use super::journal::Journal;
 use super::recover::Finder;
 use super::slot::Condition;
-use super::volume::{Cell, Volume};
+use super::volume::{SharedFile, Volume};
 use crate::store::{FileId, Result};
 use crate::zoned::ZoneState;
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl Volume {
         let geometry = self.device.geometry();
         let found = self.device.report(0, geometry.zones).map_err(|e| failed("report", e))?;
         let state = self.state.lock();
-        let entry = |((zone, slot), reported): ((u32, &super::slot::Slot), &crate::zoned::Zone)| {
+        let entry = |((zone, slot), reported): ((u32, &super::slot::ZoneSlot), &crate::zoned::Zone)| {
             let note = state.catalog.zones.get(zone as usize).copied().unwrap_or_default();
             ZoneEntry {
                 zone,
@@ -144,7 +144,7 @@ impl Volume {
 
     /// Checks that no two files share bytes, that none lies beyond a write pointer, and that the counted bytes of each zone are right.
     fn check_places(&self, complaints: &mut Vec<String>) {
-        let cells: Vec<Arc<Cell>> = self.state.lock().names.values().cloned().collect();
+        let cells: Vec<Arc<SharedFile>> = self.state.lock().names.values().cloned().collect();
         let mut places: Vec<(u32, u64, u64, FileId)> = Vec::new();
         for cell in &cells {
             let content = cell.content.read();
@@ -217,7 +217,7 @@ impl Volume {
     fn check_logs(&self, complaints: &mut Vec<String>) -> Result<()> {
         let (catalog, slots, cells) = {
             let state = self.state.lock();
-            let sealed: Vec<Arc<Cell>> = state.names.values().filter(|cell| is_framed(cell.id)).cloned().collect();
+            let sealed: Vec<Arc<SharedFile>> = state.names.values().filter(|cell| is_framed(cell.id)).cloned().collect();
             (state.catalog.clone(), state.zones.clone(), sealed)
         };
         let finder = Finder { device: &*self.device, volume: self.id, catalog: &catalog, slots: &slots };

@@ -7,12 +7,12 @@
 
 use super::allocate::Want;
 use super::figures::Written;
-use super::file::{Content, Piece, is_framed};
+use super::file::{FileBytes, Piece, is_framed};
 use super::format::FileLocation;
 use super::reader::read;
-use super::slot::{Condition, Slot};
+use super::slot::{Condition, ZoneSlot};
 use super::victim::{Collection, Victim, ZENFS_START};
-use super::volume::{Cell, State, Volume};
+use super::volume::{SharedFile, State, Volume};
 use super::{Options, failed, of_number};
 use crate::store::{ByLifetime, FileId, Lifetime, Result};
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ const ATTEMPTS: u32 = 3;
 
 /// A file being moved, with its pieces after the move.
 struct Moved {
-    cell: Arc<Cell>,
+    cell: Arc<SharedFile>,
     pieces: Vec<Piece>,
 }
 
@@ -50,8 +50,8 @@ impl Drop for CopyTarget<'_> {
 impl State {
     fn victims(&self) -> Vec<Victim> {
         let movable = |id: &FileId| !is_framed(*id) && self.names.get(id).is_some_and(|cell| self.is_sealed(cell));
-        let free = |slot: &Slot| slot.writers == 0 && !slot.busy && !slot.stuck && slot.valid > 0;
-        let used = |slot: &Slot| matches!(slot.condition, Condition::Open | Condition::Full | Condition::Ended);
+        let free = |slot: &ZoneSlot| slot.writers == 0 && !slot.busy && !slot.stuck && slot.valid > 0;
+        let used = |slot: &ZoneSlot| matches!(slot.condition, Condition::Open | Condition::Full | Condition::Ended);
         let zones = (0u32..).zip(&self.zones).filter(|(_, slot)| used(slot) && free(slot));
         zones
             .filter(|(_, slot)| slot.tenants.keys().all(movable))
@@ -77,7 +77,7 @@ impl State {
         slot.filled.since(&living)
     }
 
-    fn is_sealed(&self, cell: &Cell) -> bool {
+    fn is_sealed(&self, cell: &SharedFile) -> bool {
         self.catalog.files.get(&cell.id).is_some_and(|record| record.place.sealed)
     }
 
@@ -116,7 +116,7 @@ impl Volume {
             let Some(slot) = state.zones.get_mut(zone as usize) else { return Ok(false) };
             slot.busy = true;
             let tenants: Vec<FileId> = slot.tenants.keys().copied().collect();
-            let cells: Vec<Arc<Cell>> = tenants.iter().filter_map(|id| state.names.get(id).cloned()).collect();
+            let cells: Vec<Arc<SharedFile>> = tenants.iter().filter_map(|id| state.names.get(id).cloned()).collect();
             (zone, cells, dead)
         };
         let outcome = self.empty_zone(zone, &cells);
@@ -142,7 +142,7 @@ impl Volume {
         Ok(outcome.is_ok())
     }
 
-    fn empty_zone(&self, zone: u32, cells: &[Arc<Cell>]) -> Result<()> {
+    fn empty_zone(&self, zone: u32, cells: &[Arc<SharedFile>]) -> Result<()> {
         let mut target = CopyTarget { volume: self, zone: None };
         let mut moved = Vec::new();
         let copied = cells.iter().try_for_each(|cell| {
@@ -171,7 +171,7 @@ impl Volume {
     }
 
     /// Counts anew the bytes of a file in each zone of its present pieces and of its `old` ones.
-    fn recount(&self, cell: &Cell, old: &[Piece]) {
+    fn recount(&self, cell: &SharedFile, old: &[Piece]) {
         let content = cell.content.read();
         let mut zones: BTreeSet<u32> = content.zones().into_iter().collect();
         zones.extend(old.iter().map(|piece| piece.zone));
@@ -227,7 +227,7 @@ impl CopyTarget<'_> {
     /// Copies the bytes that a file has in `zone` to other zones.
     fn copy(&mut self, zone: u32, moved: &mut Moved) -> Result<()> {
         let pieces = moved.cell.content.read().pieces.clone();
-        let mut fresh = Content::default();
+        let mut fresh = FileBytes::default();
         let mut buffer = Vec::new();
         for piece in pieces {
             if piece.zone != zone {
@@ -254,7 +254,7 @@ impl CopyTarget<'_> {
     }
 
     /// Writes whole blocks, of which `data` bytes belong to the file.
-    fn write(&mut self, cell: &Cell, mut blocks: &[u8], mut data: u64, fresh: &mut Content) -> Result<()> {
+    fn write(&mut self, cell: &SharedFile, mut blocks: &[u8], mut data: u64, fresh: &mut FileBytes) -> Result<()> {
         let volume = self.volume;
         let mut attempts = 0;
         while !blocks.is_empty() {
@@ -291,7 +291,7 @@ impl CopyTarget<'_> {
         Ok(())
     }
 
-    fn zone(&mut self, cell: &Cell) -> Result<u32> {
+    fn zone(&mut self, cell: &SharedFile) -> Result<u32> {
         if let Some(zone) = self.zone {
             return Ok(zone);
         }

@@ -2,7 +2,7 @@
 
 use super::file::HOLE;
 use super::format::About;
-use super::volume::{Cell, Volume};
+use super::volume::{SharedFile, Volume};
 use crate::store::FileId;
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub struct Extent {
 impl Volume {
     /// All files, by name.
     pub(super) fn files(&self) -> Vec<FileEntry> {
-        let cells: Vec<Arc<Cell>> = self.state.lock().names.values().cloned().collect();
-        let entry = |cell: &Arc<Cell>| {
+        let cells: Vec<Arc<SharedFile>> = self.state.lock().names.values().cloned().collect();
+        let entry = |cell: &Arc<SharedFile>| {
             let content = cell.content.read();
             let extents = content.pieces.iter().map(|piece| Extent {
                 offset: piece.offset,

@@ -19,7 +19,7 @@ pub(super) struct Piece {
 
 /// The bytes of a file.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct FileBytes {
     /// Ascending and without gaps.
     pub(super) pieces: Vec<Piece>,
     /// Bytes in pieces.
@@ -28,7 +28,7 @@ pub(super) struct Content {
     pub(super) held: Vec<u8>,
 }
 
-impl Content {
+impl FileBytes {
     pub(super) fn len(&self) -> u64 {
         self.written + self.held.len() as u64
     }

@@ -13,8 +13,8 @@ use super::figures::Written;
 use super::format::{Edit, ZoneNote};
 use super::of_number;
 use super::reset::{Dead, Space};
-use super::slot::{Condition, Slot};
-use super::volume::{Cell, State, Volume};
+use super::slot::{Condition, ZoneSlot};
+use super::volume::{SharedFile, State, Volume};
 use crate::store::{ByLifetime, Cause, Result, StoreError};
 use crate::zoned::ZoneState;
 use parking_lot::MutexGuard;
@@ -52,7 +52,7 @@ impl State {
         self.count(|slot| slot.condition == Condition::Empty && !slot.busy)
     }
 
-    fn count(&self, is: impl Fn(&Slot) -> bool) -> u32 {
+    fn count(&self, is: impl Fn(&ZoneSlot) -> bool) -> u32 {
         self.zones.iter().filter(|slot| is(slot)).count() as u32
     }
 
@@ -67,7 +67,7 @@ impl State {
     /// Open zones that the policy may choose for the file. A zone into which the collector moves files takes only moved files: others would
     /// use up the reserve that the collector needs.
     pub(super) fn views(&self, want: &Want) -> Vec<ZoneView> {
-        let is_open = |slot: &Slot| slot.condition == Condition::Open && !slot.busy && slot.room() > 0;
+        let is_open = |slot: &ZoneSlot| slot.condition == Condition::Open && !slot.busy && slot.room() > 0;
         let open = (0u32..).zip(&self.zones).filter(|(_, slot)| is_open(slot) && (want.moving || slot.movers == 0));
         open.map(|(zone, slot)| {
             let note = self.catalog.zones.get(zone as usize).copied().unwrap_or_default();
@@ -322,7 +322,7 @@ impl Volume {
 
     /// Accounts for `written` bytes of a file in a zone, whose write pointer is now at `end`. `cause` is `None` for a move by the
     /// collector.
-    pub(super) fn wrote(&self, zone: u32, cell: &Cell, cause: Option<Cause>, written: Written, end: u64) {
+    pub(super) fn wrote(&self, zone: u32, cell: &SharedFile, cause: Option<Cause>, written: Written, end: u64) {
         let mut state = self.state.lock();
         let total = written.total();
         let zone_size = self.device.geometry().zone_size as f64;

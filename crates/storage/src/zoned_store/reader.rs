@@ -2,14 +2,14 @@
 
 use super::failed;
 use super::file::{HOLE, Piece};
-use super::volume::{Cell, Volume};
+use super::volume::{SharedFile, Volume};
 use crate::store::{ReadAt, Result, StoreError};
 use std::sync::Arc;
 use std::{fmt, io};
 
 /// Reads a file at any offset, although the drive reads whole blocks.
 pub(super) struct Reader {
-    pub(super) cell: Arc<Cell>,
+    pub(super) cell: Arc<SharedFile>,
     pub(super) volume: Arc<Volume>,
 }
 

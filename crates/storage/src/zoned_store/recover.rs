@@ -6,13 +6,13 @@
 //! and makes the same cuts. If the metadata cannot be written, the volume opens for reading.
 
 use super::appender::LOG_HELD_BACK;
-use super::catalog::{Catalog, Record, size_of};
-use super::file::{Content, HOLE, is_framed};
+use super::catalog::{Catalog, FileRecord, size_of};
+use super::file::{FileBytes, HOLE, is_framed};
 use super::format::{DataHead, FileLocation, HEAD, OPEN, Range, Salt, VolumeId, ZoneNote};
 use super::journal::{Journal, Layout};
 use super::place::METADATA_PLACES;
-use super::slot::{Condition, Slot};
-use super::volume::{Cell, State, Volume};
+use super::slot::{Condition, ZoneSlot};
+use super::volume::{SharedFile, State, Volume};
 use super::{Fit, Options, corrupt, failed};
 use crate::store::{ByLifetime, FileId, FileKind, Result, StoreError};
 use crate::zoned::{Geometry, ZoneState, ZonedDevice};
@@ -61,7 +61,7 @@ fn checked(layout: Layout, geometry: &Geometry, least: u32) -> Result<Layout> {
 }
 
 /// The zones as the drive reports them.
-fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
+fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<ZoneSlot>> {
     let found = device.report(0, device.geometry().zones).map_err(|e| failed("report", e))?;
     let slot = |(number, zone): (u32, crate::zoned::Zone)| {
         let condition = match zone.state {
@@ -81,7 +81,23 @@ fn slots(device: &dyn ZonedDevice, layout: &Layout) -> Result<Vec<Slot>> {
         let (valid, writers, movers, touched, death, life) = (0, 0, 0, 0, 0.0, 0.0);
         let [logged, busy, mixing, stuck] = [false; 4];
         let filled = ByLifetime::default();
-        Slot { condition, capacity, written, tenants, valid, filled, logged, writers, movers, busy, mixing, stuck, touched, death, life }
+        ZoneSlot {
+            condition,
+            capacity,
+            written,
+            tenants,
+            valid,
+            filled,
+            logged,
+            writers,
+            movers,
+            busy,
+            mixing,
+            stuck,
+            touched,
+            death,
+            life,
+        }
     };
     Ok((0u32..).zip(found).map(slot).collect())
 }
@@ -108,8 +124,8 @@ pub(super) fn fit_on(device: &Arc<dyn ZonedDevice>, options: Options, files: &[(
     let catalog = Catalog::new(geometry.zones);
     let limit = Journal::new(device, &layout, VolumeId([0; 16]))?.snapshot_limit()?;
     check_region(&catalog, limit)?;
-    let is_reserved = |slot: &Slot| slot.condition == Condition::Reserved;
-    let slots: Vec<Slot> = slots(&**device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
+    let is_reserved = |slot: &ZoneSlot| slot.condition == Condition::Reserved;
+    let slots: Vec<ZoneSlot> = slots(&**device, &layout)?.into_iter().filter(|slot| !is_reserved(slot)).collect();
     let reserve = options.kept_reserve(slots.len() as u32);
     let usable = || slots.iter().filter(|slot| !matches!(slot.condition, Condition::ReadOnly | Condition::Offline)).map(|s| s.capacity);
     let zone = usable().max().unwrap_or(0);
@@ -221,7 +237,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
             if let Some(place) = file.place {
                 state.lies(id, place);
             }
-            state.names.insert(id, Cell::new(id, about, file.content, true, &volume));
+            state.names.insert(id, SharedFile::new(id, about, file.content, true, &volume));
         }
     }
     volume.keep_to_places(&cut);
@@ -233,7 +249,7 @@ pub(super) fn open(device: &Arc<dyn ZonedDevice>, options: Options) -> Result<Ar
 
 /// A file as found on the drive.
 struct File {
-    content: Content,
+    content: FileBytes,
     /// Bytes by zone, whole blocks.
     occupied: BTreeMap<u32, u64>,
     /// Location to be recorded in the metadata, if it differs from the recorded one.
@@ -251,7 +267,7 @@ struct Frame {
 
 /// Length of the part of a log that was durable. If a zone of the log is lost (`lost`), all bytes up to the end of the last frame count,
 /// because bytes behind the gap may have been durable.
-fn durable(record: &Record, frames: &[Frame], lost: bool) -> u64 {
+fn durable(record: &FileRecord, frames: &[Frame], lost: bool) -> u64 {
     let said = |frame: &Frame| if lost { frame.head.offset + u64::from(frame.head.length) } else { frame.head.synced };
     let sealed = if record.place.sealed { record.place.length } else { 0 };
     frames.iter().map(said).fold(sealed, u64::max)
@@ -261,7 +277,7 @@ pub(super) struct Finder<'a> {
     pub(super) device: &'a dyn ZonedDevice,
     pub(super) volume: VolumeId,
     pub(super) catalog: &'a Catalog,
-    pub(super) slots: &'a [Slot],
+    pub(super) slots: &'a [ZoneSlot],
 }
 
 impl Finder<'_> {
@@ -269,14 +285,14 @@ impl Finder<'_> {
         u64::from(self.device.geometry().block)
     }
 
-    fn slot(&self, id: FileId, range: &Range) -> Result<&Slot> {
+    fn slot(&self, id: FileId, range: &Range) -> Result<&ZoneSlot> {
         let slot = self.slots.get(range.zone as usize).filter(|slot| slot.condition != Condition::Reserved);
-        let fits = |slot: &&Slot| range.at.is_multiple_of(self.block()) && range.at <= slot.capacity;
+        let fits = |slot: &&ZoneSlot| range.at.is_multiple_of(self.block()) && range.at <= slot.capacity;
         slot.filter(fits).ok_or_else(|| corrupt(&format!("{id} lies at byte {} of zone {}, where no file can lie", range.at, range.zone)))
     }
 
-    fn table(&self, id: FileId, record: &Record) -> Result<File> {
-        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
+    fn table(&self, id: FileId, record: &FileRecord) -> Result<File> {
+        let mut file = File { content: FileBytes::default(), occupied: BTreeMap::new(), place: None, cut: None };
         for range in &record.place.ranges {
             if range.zone == HOLE {
                 file.content.push(HOLE, 0, range.len);
@@ -306,7 +322,7 @@ impl Finder<'_> {
     }
 
     /// Bytes of a log that can be read.
-    pub(super) fn log_length(&self, id: FileId, record: &Record) -> Result<u64> {
+    pub(super) fn log_length(&self, id: FileId, record: &FileRecord) -> Result<u64> {
         let file = self.log(id, record)?;
         let holes = file.content.pieces.iter().filter(|piece| piece.zone == HOLE).map(|piece| piece.len);
         Ok(file.content.written - holes.sum::<u64>())
@@ -314,7 +330,7 @@ impl Finder<'_> {
 
     /// Reads a log. A log that was being written ends with its last whole frame, unless damaged frames follow in the same zone. Damaged
     /// bytes may have been durable, so they become a hole, which cannot be read.
-    fn log(&self, id: FileId, record: &Record) -> Result<File> {
+    fn log(&self, id: FileId, record: &FileRecord) -> Result<File> {
         let sealed = record.place.sealed;
         let mut frames = Vec::new();
         let mut wounds: BTreeMap<u32, u64> = BTreeMap::new();
@@ -333,7 +349,7 @@ impl Finder<'_> {
         }
         frames.sort_by_key(|frame| (frame.head.offset, std::cmp::Reverse(frame.head.length)));
         let durable = durable(record, &frames, lost);
-        let mut file = File { content: Content::default(), occupied: BTreeMap::new(), place: None, cut: None };
+        let mut file = File { content: FileBytes::default(), occupied: BTreeMap::new(), place: None, cut: None };
         let content = &mut file.content;
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
         // Zone and offset at which the last frame ends.
@@ -465,7 +481,7 @@ mod tests {
             // Either region counts in turn.
             volume.checkpoint().unwrap();
             assert_eq!(volume.state.lock().names.len() as u64, opening);
-            let cell = Cell::new(FileId::table(opening), About::default(), Content::default(), false, &volume);
+            let cell = SharedFile::new(FileId::table(opening), About::default(), FileBytes::default(), false, &volume);
             volume.state.lock().enter(cell);
             volume.commit_durably().unwrap();
         }

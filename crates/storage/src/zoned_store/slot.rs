@@ -28,7 +28,7 @@ pub enum Condition {
 
 /// A zone in use.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(super) struct ZoneSlot {
     pub(super) condition: Condition,
     pub(super) capacity: u64,
     /// Bytes up to the write pointer; for a finished zone, up to where it was before the finish.
@@ -62,7 +62,7 @@ pub(super) struct Slot {
     pub(super) life: f64,
 }
 
-impl Slot {
+impl ZoneSlot {
     pub(super) fn is_dead(&self) -> bool {
         let holds = matches!(self.condition, Condition::Open | Condition::Full | Condition::Ended);
         holds && self.valid == 0 && self.writers == 0 && !self.busy

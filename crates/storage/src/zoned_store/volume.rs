@@ -18,12 +18,12 @@
 use super::Options;
 use super::catalog::Catalog;
 use super::figures::Figures;
-use super::file::Content;
+use super::file::FileBytes;
 use super::flusher::Flusher;
 use super::format::{About, Edit, FileLocation, VolumeId};
 use super::journal::{Journal, Layout};
 use super::lives::Lives;
-use super::slot::Slot;
+use super::slot::ZoneSlot;
 use crate::store::{FileId, Result, StoreError};
 use crate::zoned::ZonedDevice;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -33,10 +33,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// A file, shared by its name, its readers and its appender. When a deleted file is dropped by the last of them, its space becomes dead.
-pub(super) struct Cell {
+pub(super) struct SharedFile {
     pub(super) id: FileId,
     pub(super) about: About,
-    pub(super) content: RwLock<Content>,
+    pub(super) content: RwLock<FileBytes>,
     /// The file's creation has been written to the metadata log.
     pub(super) announced: Arc<AtomicBool>,
     /// The file's deletion is durable.
@@ -44,9 +44,9 @@ pub(super) struct Cell {
     volume: Weak<Volume>,
 }
 
-impl Cell {
-    pub(super) fn new(id: FileId, about: About, content: Content, announced: bool, volume: &Arc<Volume>) -> Arc<Self> {
-        Arc::new(Cell {
+impl SharedFile {
+    pub(super) fn new(id: FileId, about: About, content: FileBytes, announced: bool, volume: &Arc<Volume>) -> Arc<Self> {
+        Arc::new(SharedFile {
             id,
             about,
             content: RwLock::new(content),
@@ -61,7 +61,7 @@ impl Cell {
     }
 }
 
-impl Drop for Cell {
+impl Drop for SharedFile {
     fn drop(&mut self) {
         if *self.doomed.get_mut()
             && let Some(volume) = self.volume.upgrade()
@@ -74,16 +74,16 @@ impl Drop for Cell {
 /// The volume's state that changes while it is open.
 pub(super) struct State {
     pub(super) catalog: Catalog,
-    pub(super) names: BTreeMap<FileId, Arc<Cell>>,
-    pub(super) zones: Vec<Slot>,
+    pub(super) names: BTreeMap<FileId, Arc<SharedFile>>,
+    pub(super) zones: Vec<ZoneSlot>,
     /// Edits that wait for the log, encoded.
     pending: Vec<u8>,
     /// Flags of files whose creation waits for the log; set when it is written.
     announced: Vec<Arc<AtomicBool>>,
     /// Files whose deletion waits for the log.
-    leaving: Vec<Arc<Cell>>,
+    leaving: Vec<Arc<SharedFile>>,
     /// Files whose deletion is in the log but not flushed, with the sequence of its frame.
-    left: Vec<(u64, Arc<Cell>)>,
+    left: Vec<(u64, Arc<SharedFile>)>,
     /// The volume's clock: bytes that the host has written since the volume was formatted.
     pub(super) clock: u64,
     /// Dead zones that are to be reset.
@@ -101,7 +101,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(catalog: Catalog, zones: Vec<Slot>) -> Self {
+    pub(super) fn new(catalog: Catalog, zones: Vec<ZoneSlot>) -> Self {
         State {
             clock: catalog.clock,
             catalog,
@@ -136,14 +136,14 @@ impl State {
     }
 
     /// Adds a new file. Its flag `announced` is set when the creation is written to the log.
-    pub(super) fn enter(&mut self, cell: Arc<Cell>) {
+    pub(super) fn enter(&mut self, cell: Arc<SharedFile>) {
         self.log(&Edit::Create { id: cell.id, about: cell.about.clone() });
         self.announced.push(Arc::clone(&cell.announced));
         self.names.insert(cell.id, cell);
     }
 
     /// Deletes a file's name.
-    pub(super) fn leave(&mut self, cell: Arc<Cell>) {
+    pub(super) fn leave(&mut self, cell: Arc<SharedFile>) {
         self.lives.observe(&cell.about, self.clock);
         self.log(&Edit::Delete { id: cell.id });
         self.names.remove(&cell.id);
@@ -162,7 +162,7 @@ impl State {
 
     /// Takes the edits that will be written to the log now, and the files that they delete. Marks the creations among them as announced
     /// under the state's lock, so that a later change of such a file knows that it has to be committed by itself.
-    fn take_pending(&mut self) -> (Vec<u8>, Vec<Arc<Cell>>) {
+    fn take_pending(&mut self) -> (Vec<u8>, Vec<Arc<SharedFile>>) {
         self.announced.drain(..).for_each(|announced| announced.store(true, Ordering::Release));
         self.catalog.clock = self.clock;
         (std::mem::take(&mut self.pending), std::mem::take(&mut self.leaving))
@@ -272,7 +272,7 @@ impl Volume {
         self.roll(&mut journal, Vec::new())
     }
 
-    fn roll(&self, journal: &mut Journal, mut leaving: Vec<Arc<Cell>>) -> Result<()> {
+    fn roll(&self, journal: &mut Journal, mut leaving: Vec<Arc<SharedFile>>) -> Result<()> {
         let worn = self.outcome(journal.to_empty())?;
         let snapshot = {
             let mut state = self.state.lock();
@@ -288,7 +288,7 @@ impl Volume {
         Ok(())
     }
 
-    fn logged(&self, journal: &Journal, leaving: Vec<Arc<Cell>>) {
+    fn logged(&self, journal: &Journal, leaving: Vec<Arc<SharedFile>>) {
         let sequence = journal.sequence();
         let mut state = self.state.lock();
         state.figures.journal = journal.figures;
@@ -304,7 +304,7 @@ impl Volume {
         };
         self.outcome(self.flusher.flush(&*self.device))?;
         self.journal.lock().flushed(generation, end);
-        let gone: Vec<Arc<Cell>> = {
+        let gone: Vec<Arc<SharedFile>> = {
             let mut state = self.state.lock();
             // Ascending, since frames are written one after the other.
             let flushed = state.left.partition_point(|(deleted, _)| *deleted <= sequence);

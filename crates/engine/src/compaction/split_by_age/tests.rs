@@ -5,7 +5,7 @@ use super::super::throttle::Rests;
 use super::super::young::{Young, keep};
 use super::*;
 use crate::key::{Kind, kind_of, put_timed, trailer};
-use crate::manifest::{TableInfo, Timed};
+use crate::manifest::{OwnTimes, TableInfo};
 use crate::merge::Merge;
 use crate::merge::testing::{Append, Entry, Rng, VecCursor, Write, entries, history, order, replay};
 use crate::tiering::age::Cut;
@@ -58,7 +58,7 @@ impl Made {
         let times: Vec<u64> = self.own_times.iter().copied().flatten().collect();
         let numbered = self.entries.iter().zip(&self.own_times).filter(|(_, time)| time.is_none()).map(|(entry, _)| entry.1);
         let others = numbered.chain(self.tombstones.fragments().iter().flat_map(|f| f.seqs.clone())).collect();
-        let timed = Some(Timed { entries: times.len() as u64, times: ends(times), others: ends(others) });
+        let timed = Some(OwnTimes { entries: times.len() as u64, times: ends(times), others: ends(others) });
         TableInfo { bytes: 1000, entries: self.entries.len() as u64, timed, ..TableInfo::default() }
     }
 }
@@ -288,7 +288,7 @@ fn a_merge_that_changed_nothing_is_not_done_again_under_the_same_cut() {
     let old = Cut { seq: 50, time: 100 };
     let young = Young { after: old.seq, since: old.time };
     // It says of itself what cannot be, as the merge put it up.
-    let timed = Some(Timed { entries: 5, times: (90, 300), others: (40, 80) });
+    let timed = Some(OwnTimes { entries: 5, times: (90, 300), others: (40, 80) });
     for (timed, kept) in [(None, (51, 80)), (timed, (51, 80))] {
         let mut table = TableInfo { bytes: 1000, entries: 10, min_seq: 40, max_seq: 80, timed, ..TableInfo::default() };
         assert!(young.due(&table) > 0);

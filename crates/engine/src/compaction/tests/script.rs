@@ -8,7 +8,7 @@
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, Span, Young, check_shape, manual, picker};
 use super::apply;
-use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
+use crate::manifest::{KeyRange, OwnTimes, Run, TableInfo, Version};
 use crate::pacing::{PaceInput, pace};
 use crate::settings::{FamilySettings, Preclude, Style};
 use crate::tiering::age::Cut;
@@ -244,7 +244,7 @@ fn table(line: &str) -> TableInfo {
     let range = range(words.next().expect("a range"));
     let mut info = TableInfo { number: number(file), range, bytes: 64 << 20, entries: 1000, ..TableInfo::default() };
     let ends = |text: &str| text.split_once('-').map(|(min, max)| (number(min), number(max))).expect("min-max");
-    let mut timed = Timed { entries: 0, times: (u64::MAX, 0), others: (u64::MAX, 0) };
+    let mut timed = OwnTimes { entries: 0, times: (u64::MAX, 0), others: (u64::MAX, 0) };
     for word in words {
         match pair(word) {
             ("bytes", v) => info.bytes = number(v),

@@ -3,7 +3,7 @@
 
 use super::super::{Choice, ManualRange, PickEnv, Plan, REST_SECONDS, Young, check_plan, check_shape, manual, picker, young};
 use super::apply;
-use crate::manifest::{KeyRange, Run, TableInfo, Timed, Version};
+use crate::manifest::{KeyRange, OwnTimes, Run, TableInfo, Version};
 use crate::settings::{FamilySettings, Preclude, Style};
 use crate::tiering::age::Cut;
 use sinter_storage::store::Reason;
@@ -135,11 +135,11 @@ impl World {
         (self.timed && seq.is_multiple_of(3)).then(|| [0, u64::MAX, time.saturating_sub(200), time, time + 500][(seq / 3 % 5) as usize])
     }
 
-    fn timed(&self, content: &Content) -> Option<Timed> {
+    fn timed(&self, content: &Content) -> Option<OwnTimes> {
         let (own, others): (Vec<u64>, Vec<u64>) = content.values().map(|e| e.0).partition(|seq| self.own_time(*seq).is_some());
         let times: Vec<u64> = own.iter().filter_map(|seq| self.own_time(*seq)).collect();
         let ends = |of: &[u64]| (of.iter().copied().min().unwrap_or(u64::MAX), of.iter().copied().max().unwrap_or(0));
-        (!times.is_empty()).then(|| Timed { entries: times.len() as u64, times: ends(&times), others: ends(&others) })
+        (!times.is_empty()).then(|| OwnTimes { entries: times.len() as u64, times: ends(&times), others: ends(&others) })
     }
 
     fn table(&mut self, content: Content) -> TableInfo {

@@ -31,7 +31,7 @@ fn commit(log: &Log, batch: &WriteBatch) -> Result<()> {
     if key[1] % 3 == 2 { Err(Error::invalid(format!("{key:?}"))) } else { Ok(()) }
 }
 
-fn commit_guests(queue: &Queue, log: &Log) {
+fn commit_guests(queue: &WriteQueue, log: &Log) {
     let mut guests = Vec::new();
     // Room for two batches.
     queue.take(&mut guests, 2 * batch(0, 0).bytes());
@@ -42,7 +42,7 @@ fn commit_guests(queue: &Queue, log: &Log) {
 }
 
 /// Leads as `Inner::lead` does. The flag is down while the lead may pass to another.
-fn lead(queue: &Queue, log: &Log, own: Option<&WriteBatch>) -> Result<()> {
+fn lead(queue: &WriteQueue, log: &Log, own: Option<&WriteBatch>) -> Result<()> {
     let enter = || assert!(!log.leading.swap(true, Ordering::SeqCst), "two leaders");
     let leave = |round| {
         log.leading.store(false, Ordering::SeqCst);
@@ -69,7 +69,7 @@ fn lead(queue: &Queue, log: &Log, own: Option<&WriteBatch>) -> Result<()> {
     result
 }
 
-fn write(queue: &Queue, log: &Log, writer: usize, count: usize) {
+fn write(queue: &WriteQueue, log: &Log, writer: usize, count: usize) {
     for n in 0..count {
         let own = batch(writer, n);
         let result = if n % 2 == 0 && queue.try_lead() {
@@ -87,7 +87,7 @@ fn write(queue: &Queue, log: &Log, writer: usize, count: usize) {
 }
 
 /// Switches of memtables and changes of families want the lead for themselves.
-fn lead_alone(queue: &Queue, log: &Log, count: usize) {
+fn lead_alone(queue: &WriteQueue, log: &Log, count: usize) {
     for _ in 0..count {
         queue.lead();
         lead(queue, log, None).unwrap();
@@ -106,7 +106,7 @@ fn check(log: &Log, writers: usize, count: usize, alone: usize) {
 #[cfg(not(shuttle))]
 #[test]
 fn every_batch_is_committed_once() {
-    let (queue, log) = (Queue::default(), Log::default());
+    let (queue, log) = (WriteQueue::default(), Log::default());
     for _ in 0..50 {
         log.committed.lock().clear();
         *log.alone.lock() = 0;
@@ -129,7 +129,7 @@ mod queue_shuttle {
 
     fn race(writers: usize, count: usize, alone: usize) -> impl Fn() + Send + Sync + 'static {
         move || {
-            let shared = Arc::new((Queue::default(), Log::default()));
+            let shared = Arc::new((WriteQueue::default(), Log::default()));
             let mut threads: Vec<_> = (0..writers)
                 .map(|writer| {
                     let shared = Arc::clone(&shared);

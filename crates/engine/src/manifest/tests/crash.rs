@@ -12,15 +12,15 @@ type Files = BTreeMap<FileId, Vec<u8>>;
 /// after which it must.
 struct Run {
     store: TestStore,
-    state: State,
+    state: ManifestState,
     log: Option<ManifestLog>,
-    history: Vec<(usize, usize, State)>,
+    history: Vec<(usize, usize, ManifestState)>,
     random: Random,
 }
 
 impl Run {
     fn new(seed: u64, files: Files) -> Self {
-        Run { store: TestStore::with(files), state: State::new(DB), log: None, history: Vec::new(), random: Random(seed) }
+        Run { store: TestStore::with(files), state: ManifestState::new(DB), log: None, history: Vec::new(), random: Random(seed) }
     }
 
     /// Opens like a database: loads and replaces the manifest, and makes a log segment, so that the store is in use.
@@ -28,7 +28,7 @@ impl Run {
         let loaded = load(&self.store).unwrap();
         let from = self.store.ops().len();
         let first = loaded.state.is_none();
-        self.state = loaded.state.clone().unwrap_or(State::new(DB));
+        self.state = loaded.state.clone().unwrap_or(ManifestState::new(DB));
         let number = loaded.next_number;
         self.state.next_number = number + 1;
         self.log = Some(loaded.start(&self.store, number, &self.state).unwrap());
@@ -69,14 +69,14 @@ impl Run {
 }
 
 /// States are compared without the counter that also rises with orphans.
-fn same(a: &State, b: &State) -> bool {
-    State { next_number: 0, ..a.clone() } == State { next_number: 0, ..b.clone() }
+fn same(a: &ManifestState, b: &ManifestState) -> bool {
+    ManifestState { next_number: 0, ..a.clone() } == ManifestState { next_number: 0, ..b.clone() }
 }
 
 /// After `ops` calls, `found` is what was acknowledged last, or what was under way.
-fn check(history: &[(usize, usize, State)], ops: usize, found: Option<&State>, before: Option<&State>, what: &str) {
+fn check(history: &[(usize, usize, ManifestState)], ops: usize, found: Option<&ManifestState>, before: Option<&ManifestState>, what: &str) {
     let acknowledged = history.iter().rposition(|(_, done, _)| *done <= ops);
-    let mut allowed: Vec<&State> =
+    let mut allowed: Vec<&ManifestState> =
         history.iter().skip(acknowledged.unwrap_or(0)).filter(|h| h.0 < ops || h.1 <= ops).map(|h| &h.2).collect();
     match found {
         None => assert!(acknowledged.is_none() && before.is_none(), "{what}: the database is gone"),
@@ -298,7 +298,7 @@ fn manifests_that_are_missing_or_out_of_place_are_errors() {
     let store = TestStore::with(torn);
     let loaded = load(&store).unwrap();
     assert_eq!((loaded.state.clone(), loaded.next_number), (None, 10));
-    loaded.start(&store, 10, &State::new(DB)).unwrap();
+    loaded.start(&store, 10, &ManifestState::new(DB)).unwrap();
     assert_eq!(store.files().keys().copied().collect::<Vec<_>>(), [FileId::manifest(10)]);
     assert_eq!(load(&store).unwrap().state.map(|s| s.next_number), Some(11));
 }

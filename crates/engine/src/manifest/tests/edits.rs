@@ -88,7 +88,7 @@ fn times_of_their_own_stand_behind_their_table() {
         let info = TableInfo { timed, ..(*table(12, "apple", "pear")).clone() };
         Edit { tables: in_family(3, [add(0, 12, Arc::new(info))]), ..Edit::default() }
     };
-    let some = Some(Timed { entries: 3, times: (5, 300), others: (1, 9) });
+    let some = Some(OwnTimes { entries: 3, times: (5, 300), others: (1, 9) });
     let (without, bytes) = (encoded(&with(None)), encoded(&with(some)));
     assert_eq!(bytes[without.len()..], [0x95, 7, 12, 5, 0xac, 0x02, 1, 9, 3]);
     assert_eq!(Edit::decode(&bytes), Some(with(some)));
@@ -99,7 +99,7 @@ fn times_of_their_own_stand_behind_their_table() {
 fn random_edits_round_trip() {
     for seed in 0..100 {
         let random = &mut Random(seed);
-        let mut state = State::new(DB);
+        let mut state = ManifestState::new(DB);
         for _ in 0..100 {
             let edit = random_step(random, &state);
             assert_eq!(Edit::decode(&encoded(&edit)).as_ref(), Some(&edit), "seed {seed}");
@@ -107,7 +107,7 @@ fn random_edits_round_trip() {
         }
         let snapshot = state.snapshot_edit();
         assert_eq!(Edit::decode(&encoded(&snapshot)).as_ref(), Some(&snapshot), "seed {seed}");
-        let mut again = State::new(DB);
+        let mut again = ManifestState::new(DB);
         again.apply(&snapshot).unwrap();
         assert_eq!(again, state, "seed {seed}: the snapshot says everything");
     }
@@ -141,7 +141,7 @@ fn damaged_edits_are_refused_without_a_panic() {
             bytes[at] = random.next() as u8;
         }
         if let Some(edit) = Edit::decode(&bytes) {
-            let mut state = State::new(DB);
+            let mut state = ManifestState::new(DB);
             let _ = state.apply(&edit);
         }
     }
@@ -163,8 +163,8 @@ fn unknown_items_are_skipped_only_if_they_say_so() {
     assert_eq!(Edit::decode(&[]), Some(Edit::default()));
 }
 
-fn small_state() -> State {
-    let mut state = State::new(DB);
+fn small_state() -> ManifestState {
+    let mut state = ManifestState::new(DB);
     let edit = Edit {
         new_families: vec![new_family(0, "default"), new_family(1, "users")],
         tables: in_family(0, [add(0, 4, table(4, "a", "m"))]),
@@ -241,7 +241,7 @@ fn a_log_is_needed_until_every_family_is_past_it() {
 
 #[test]
 fn samples_of_the_time_are_kept_the_denser_the_newer_they_are() {
-    let mut state = State::new(DB);
+    let mut state = ManifestState::new(DB);
     for seq in 1..=5000u64 {
         state.apply(&Edit { time_samples: vec![(seq, seq * 10)], ..Edit::default() }).unwrap();
     }
@@ -260,7 +260,7 @@ fn samples_of_the_time_are_kept_the_denser_the_newer_they_are() {
 
 #[test]
 fn samples_of_a_clock_that_went_back_make_nothing_older() {
-    let mut state = State::new(DB);
+    let mut state = ManifestState::new(DB);
     let samples = [(100, 1000), (200, 500), (200, 2000), (150, 3000), (300, 1500)];
     samples.iter().for_each(|sample| state.apply(&Edit { time_samples: vec![*sample], ..Edit::default() }).unwrap());
     assert_eq!(state.times.samples(), [(200, 1000), (300, 1500)]);

@@ -1,7 +1,7 @@
 //! Compression in other threads changes nothing but the time it takes.
 
 use super::super::pack::{Batch, Packers};
-use super::super::window::{BATCH, WINDOW, Window};
+use super::super::window::{BATCH, BatchWindow, WINDOW};
 use super::support::{DB, Memory, Random, Row, options, random_rows};
 use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::Error;
@@ -194,7 +194,7 @@ fn a_panic_is_an_error_of_the_table_whoever_packs() {
         if helpers == 0 {
             packers.end();
         }
-        let mut window = Window::new(Compression { codec: Codec::Zstd, ..Compression::default() });
+        let mut window = BatchWindow::new(Compression { codec: Codec::Zstd, ..Compression::default() });
         window.share(&packers);
         // What comes first is packed on the spot.
         window.raw().resize(BATCH, b'a');
@@ -227,7 +227,7 @@ fn a_table_that_is_given_up_leaves_nothing() {
 #[test]
 fn a_window_is_bounded() {
     for block in [100, 4096, 70_000, 3 * WINDOW] {
-        let mut window = Window::new(Compression { codec: Codec::Lz4, ..Compression::default() });
+        let mut window = BatchWindow::new(Compression { codec: Codec::Lz4, ..Compression::default() });
         window.share(&packers(1));
         let (mut inside, mut most) = (0, 0);
         for _ in 0..8 * WINDOW / block + 3 {

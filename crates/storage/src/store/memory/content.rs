@@ -7,14 +7,14 @@ const PIECE: usize = 1 << 16;
 
 /// A growing byte string. Cloning it copies pointers; all pieces but the last are full.
 #[derive(Clone, Default)]
-pub(super) struct Content {
+pub(super) struct SharedBytes {
     pieces: Vec<Arc<Vec<u8>>>,
     len: u64,
 }
 
-impl Content {
+impl SharedBytes {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        let mut content = Content::default();
+        let mut content = SharedBytes::default();
         content.append(bytes);
         content
     }
@@ -71,12 +71,12 @@ impl Content {
     }
 
     /// The first `len` bytes, sharing all whole pieces.
-    pub(super) fn prefix(&self, len: u64) -> Content {
+    pub(super) fn prefix(&self, len: u64) -> SharedBytes {
         if len >= self.len {
             return self.clone();
         }
         let (whole, rest) = (len as usize / PIECE, len as usize % PIECE);
-        let mut prefix = Content { pieces: self.pieces[..whole].to_vec(), len: (whole * PIECE) as u64 };
+        let mut prefix = SharedBytes { pieces: self.pieces[..whole].to_vec(), len: (whole * PIECE) as u64 };
         if rest > 0 {
             prefix.append(&self.pieces[whole][..rest]);
         }
@@ -95,7 +95,7 @@ impl Content {
 #[derive(Clone, Default)]
 pub(super) struct FileState {
     /// Appended bytes, and zeros written ahead of them.
-    pub(super) content: Content,
+    pub(super) content: SharedBytes,
     /// Bytes appended.
     pub(super) len: u64,
     pub(super) synced: u64,
@@ -106,7 +106,7 @@ pub(super) struct FileState {
 
 impl FileState {
     /// A file all of which is durable.
-    pub(super) fn durable(content: Content) -> Self {
+    pub(super) fn durable(content: SharedBytes) -> Self {
         let len = content.len();
         FileState { content, len, synced: len, ends: Vec::new(), synced_end: len }
     }

@@ -10,11 +10,11 @@ static ZEROS: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(vec![0; CHUNK])
 
 /// Bytes from the start of a zone. Bytes that were never written are not kept; readers know how far the data goes.
 #[derive(Clone, Default)]
-pub(super) struct Content {
+pub(super) struct ZoneBytes {
     chunks: Vec<Arc<Vec<u8>>>,
 }
 
-impl Content {
+impl ZoneBytes {
     /// Writes `bytes` at `at`, which is not past what was written before.
     pub(super) fn write(&mut self, at: u64, mut bytes: &[u8]) {
         let mut at = at as usize;
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn zeros_take_no_memory_and_can_be_written_over() {
-        let mut content = Content::default();
+        let mut content = ZoneBytes::default();
         content.write(0, &vec![0; 2 * CHUNK + 5]);
         assert!(Arc::ptr_eq(&content.chunks[0], &ZEROS) && Arc::ptr_eq(&content.chunks[1], &ZEROS));
         assert_eq!(content.chunks.len(), 3, "what does not fill a chunk has one of its own");

@@ -1,8 +1,8 @@
 //! Outcomes of a power cut for a zone: of its changes since the last flush, in order, a prefix is left, cut at any block. A reset that is
 //! lost brings back the content that it took.
 
-use super::content::Content;
-use super::rules::Record;
+use super::content::ZoneBytes;
+use super::rules::ZoneRecord;
 use crate::random::Xorshift;
 use crate::store::CrashMode;
 use crate::zoned::ZoneState;
@@ -73,29 +73,29 @@ enum Event {
 #[derive(Clone, Default)]
 pub(super) struct History {
     /// The zone before the first event.
-    start: Option<Record>,
+    start: Option<ZoneRecord>,
     events: Vec<Event>,
     /// Steps at the end of each event.
     ends: Vec<u64>,
     /// Content that each reset took, in order.
-    taken: Vec<Content>,
+    taken: Vec<ZoneBytes>,
 }
 
 impl History {
-    pub(super) fn written(&mut self, before: Record, blocks: u64) {
+    pub(super) fn written(&mut self, before: ZoneRecord, blocks: u64) {
         self.push(before, Event::Written(blocks), blocks);
     }
 
-    pub(super) fn finished(&mut self, before: Record) {
+    pub(super) fn finished(&mut self, before: ZoneRecord) {
         self.push(before, Event::Finished, 1);
     }
 
-    pub(super) fn reset(&mut self, before: Record, content: Content) {
+    pub(super) fn reset(&mut self, before: ZoneRecord, content: ZoneBytes) {
         self.push(before, Event::Reset, 1);
         self.taken.push(content);
     }
 
-    fn push(&mut self, before: Record, event: Event, steps: u64) {
+    fn push(&mut self, before: ZoneRecord, event: Event, steps: u64) {
         self.start.get_or_insert(before);
         self.events.push(event);
         self.ends.push(self.ends.last().copied().unwrap_or(0) + steps);
@@ -111,7 +111,7 @@ impl History {
     }
 
     /// The zone, before it is powered on again, of whose history only so many steps are left. `now` and `content` are its present.
-    pub(super) fn after(&self, now: Record, content: &Content, steps: u64, block: u64) -> (Record, Content) {
+    pub(super) fn after(&self, now: ZoneRecord, content: &ZoneBytes, steps: u64, block: u64) -> (ZoneRecord, ZoneBytes) {
         let Some(start) = self.start else { return (now, content.clone()) };
         if matches!(now.state, ZoneState::ReadOnly | ZoneState::Offline) {
             return (now, content.clone());
@@ -133,7 +133,7 @@ impl History {
                     left -= 1;
                 }
                 Event::Reset => {
-                    record = Record { data: 0, state: ZoneState::Empty, resets: record.resets.saturating_add(1), ..record };
+                    record = ZoneRecord { data: 0, state: ZoneState::Empty, resets: record.resets.saturating_add(1), ..record };
                     resets += 1;
                     left -= 1;
                 }

@@ -19,7 +19,7 @@
 
 use super::check_shape;
 use super::medium::{self, Bytes, Held, bytes_path, states_path};
-use super::rules::Record;
+use super::rules::ZoneRecord;
 use crate::locked::Locked;
 use crate::zoned::{Geometry, Streams, ZoneState, sys};
 use std::fs::{File, OpenOptions};
@@ -62,7 +62,7 @@ pub(super) struct Image {
 }
 
 /// A drive as it was found: its bytes and states, its shape and its zones.
-pub(super) type Opened = (Image, Geometry, Vec<(Record, Durable)>);
+pub(super) type Opened = (Image, Geometry, Vec<(ZoneRecord, Durable)>);
 
 fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
@@ -142,7 +142,7 @@ impl Image {
     /// Makes both files, which must not exist. The states come first, and of them first the part that identifies them: a process that dies
     /// in between leaves an empty file, which is in nobody's way, or states without bytes, which [`is_image`] knows. Errors name their
     /// file.
-    pub(super) fn create(path: &Path, geometry: &Geometry, records: &[Record]) -> io::Result<Self> {
+    pub(super) fn create(path: &Path, geometry: &Geometry, records: &[ZoneRecord]) -> io::Result<Self> {
         let of = |path: &Path| {
             let name = path.display().to_string();
             move |e: io::Error| io::Error::new(e.kind(), format!("{name}: {e}"))
@@ -171,7 +171,7 @@ impl Image {
     }
 
     /// Makes a drive of the device `path`. Unless `over`, there must be nothing on it: [`io::ErrorKind::AlreadyExists`].
-    pub(super) fn create_on(path: &Path, geometry: &Geometry, records: &[Record], over: bool) -> io::Result<Self> {
+    pub(super) fn create_on(path: &Path, geometry: &Geometry, records: &[ZoneRecord], over: bool) -> io::Result<Self> {
         let states = match Held::take(path)? {
             Held::File(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a block device")),
             device => device,
@@ -217,7 +217,7 @@ impl Image {
         Ok((image, geometry, zones))
     }
 
-    pub(super) fn write_record(&self, zone: u32, record: &Record, durable: Durable) -> io::Result<()> {
+    pub(super) fn write_record(&self, zone: u32, record: &ZoneRecord, durable: Durable) -> io::Result<()> {
         write_record(&self.states, zone, record, durable)
     }
 
@@ -257,7 +257,7 @@ impl Image {
 
 /// Writes the states of a new drive. The part by which [`are_states`] recognises them comes first, so that they can be replaced if this is
 /// all there is, and the header last: without it there is no drive.
-fn fill(states: &File, geometry: &Geometry, records: &[Record], boot: &Boot) -> io::Result<()> {
+fn fill(states: &File, geometry: &Geometry, records: &[ZoneRecord], boot: &Boot) -> io::Result<()> {
     write_boot(states, boot)?;
     for (zone, record) in (0..).zip(records) {
         write_record(states, zone, record, Durable::default())?;
@@ -267,7 +267,7 @@ fn fill(states: &File, geometry: &Geometry, records: &[Record], boot: &Boot) -> 
     states.sync_all()
 }
 
-fn write_record(states: &File, zone: u32, record: &Record, durable: Durable) -> io::Result<()> {
+fn write_record(states: &File, zone: u32, record: &ZoneRecord, durable: Durable) -> io::Result<()> {
     states.write_all_at(&record_bytes(zone, record, durable), record_at(zone))
 }
 
@@ -275,7 +275,7 @@ fn write_boot(states: &File, boot: &Boot) -> io::Result<()> {
     states.write_all_at(&[&boot[..], &xxh3_64(boot).to_le_bytes()].concat(), BOOT_AT)
 }
 
-fn after_power_cut(record: Record, durable: Durable) -> Record {
+fn after_power_cut(record: ZoneRecord, durable: Durable) -> ZoneRecord {
     if matches!(record.state, ZoneState::ReadOnly | ZoneState::Offline) {
         return record;
     }
@@ -284,7 +284,7 @@ fn after_power_cut(record: Record, durable: Durable) -> Record {
         Durable { data: 0, .. } => ZoneState::Empty,
         _ => ZoneState::Closed,
     };
-    Record { state, data: durable.data, ..record }
+    ZoneRecord { state, data: durable.data, ..record }
 }
 
 fn header(geometry: &Geometry) -> [u8; HEADER] {
@@ -336,7 +336,7 @@ fn record_at(zone: u32) -> u64 {
     RECORDS_AT + u64::from(zone) * RECORD as u64
 }
 
-fn record_bytes(zone: u32, record: &Record, durable: Durable) -> [u8; RECORD] {
+fn record_bytes(zone: u32, record: &ZoneRecord, durable: Durable) -> [u8; RECORD] {
     let state = ZoneState::ALL.iter().position(|state| *state == record.state).unwrap_or(0);
     let mut bytes = [0; RECORD];
     bytes[0] = state as u8;
@@ -350,11 +350,11 @@ fn record_bytes(zone: u32, record: &Record, durable: Durable) -> [u8; RECORD] {
     bytes
 }
 
-fn parse_record(bytes: &[u8; RECORD], zone: u32, geometry: &Geometry) -> Option<(Record, Durable)> {
+fn parse_record(bytes: &[u8; RECORD], zone: u32, geometry: &Geometry) -> Option<(ZoneRecord, Durable)> {
     if u64_at(bytes, 56) != xxh3_64_with_seed(&bytes[..56], u64::from(zone)) {
         return None;
     }
-    let record = Record {
+    let record = ZoneRecord {
         state: *ZoneState::ALL.get(usize::from(bytes[0]))?,
         resets: u32_at(bytes, 4),
         capacity: u64_at(bytes, 8),
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn states_have_these_bytes() {
         let geometry = Geometry { block: 4096, zones: 7, zone_size: 0x1_0000, max_open: Some(3), max_active: None, conventional: 2 };
-        let record = Record { state: ZoneState::Closed, resets: 9, capacity: 0xf000, data: 0x3000, opened: 5 };
+        let record = ZoneRecord { state: ZoneState::Closed, resets: 9, capacity: 0xf000, data: 0x3000, opened: 5 };
         let durable = Durable { data: 0x2000, full: true };
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let (header, record_bytes) = (header(&geometry), record_bytes(6, &record, durable));
@@ -403,13 +403,14 @@ mod tests {
     #[test]
     fn records_of_no_zone_are_refused() {
         let geometry = Geometry { block: 4096, zones: 1, zone_size: 0x1_0000, max_open: None, max_active: None, conventional: 0 };
-        let sound = Record { state: ZoneState::Closed, resets: 0, capacity: 0xf000, data: 0x3000, opened: 0 };
-        let parsed = |record: Record, data| parse_record(&record_bytes(0, &record, Durable { data, full: false }), 0, &geometry).is_some();
+        let sound = ZoneRecord { state: ZoneState::Closed, resets: 0, capacity: 0xf000, data: 0x3000, opened: 0 };
+        let parsed =
+            |record: ZoneRecord, data| parse_record(&record_bytes(0, &record, Durable { data, full: false }), 0, &geometry).is_some();
         assert!(parsed(sound, 0xf000));
         for capacity in [0, 0x3800, 0x1_1000] {
-            assert!(!parsed(Record { capacity, data: 0, ..sound }, 0), "{capacity}");
+            assert!(!parsed(ZoneRecord { capacity, data: 0, ..sound }, 0), "{capacity}");
         }
-        assert!(!parsed(Record { data: 0x1_0000, ..sound }, 0) && !parsed(Record { data: 1, ..sound }, 0));
+        assert!(!parsed(ZoneRecord { data: 0x1_0000, ..sound }, 0) && !parsed(ZoneRecord { data: 1, ..sound }, 0));
         assert!(!parsed(sound, 0x1_0000) && !parsed(sound, 4095));
     }
 

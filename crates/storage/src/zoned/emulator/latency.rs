@@ -1,6 +1,6 @@
 //! The time that a drive takes: published figures of one, and sleeps that let it pass.
 
-use super::rules::Record;
+use super::rules::ZoneRecord;
 use crate::store::Sleep;
 use crate::zoned::ZoneState;
 use parking_lot::Mutex;
@@ -83,7 +83,7 @@ impl Latency {
     }
 
     /// Finishing a zone that was like this.
-    pub(super) fn finish_of(&self, before: &Record) -> Duration {
+    pub(super) fn finish_of(&self, before: &ZoneRecord) -> Duration {
         match before.state {
             ZoneState::Full => Duration::ZERO,
             _ if before.data == 0 => self.finish_empty,
@@ -92,7 +92,7 @@ impl Latency {
     }
 
     /// Resetting a zone that was like this.
-    pub(super) fn reset_of(&self, before: &Record) -> Duration {
+    pub(super) fn reset_of(&self, before: &ZoneRecord) -> Duration {
         let finished = before.state == ZoneState::Full && before.data < before.capacity;
         curve(if finished { &self.reset_finished } else { &self.reset }, before.data)
     }
@@ -186,8 +186,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn record(state: ZoneState, data: u64) -> Record {
-        Record { state, capacity: 1077 << 20, data, opened: 0, resets: 0 }
+    fn record(state: ZoneState, data: u64) -> ZoneRecord {
+        ZoneRecord { state, capacity: 1077 << 20, data, opened: 0, resets: 0 }
     }
 
     fn millis(time: Duration) -> f64 {

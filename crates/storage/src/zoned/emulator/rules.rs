@@ -4,7 +4,7 @@ use crate::zoned::{Geometry, Zone, ZoneErrorKind, ZoneState};
 
 /// The drive's record of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct ZoneRecord {
     pub(super) state: ZoneState,
     pub(super) capacity: u64,
     /// Bytes that were written; a finished zone has fewer than its capacity.
@@ -15,15 +15,15 @@ pub(super) struct Record {
     pub(super) resets: u32,
 }
 
-impl Record {
+impl ZoneRecord {
     /// After a power cycle nothing is open; a zone that was opened and never written is empty again.
-    pub(super) fn after_power_cycle(self) -> Record {
+    pub(super) fn after_power_cycle(self) -> ZoneRecord {
         let state = match self.state {
             state if !state.is_active() => state,
             _ if self.data == 0 => ZoneState::Empty,
             _ => ZoneState::Closed,
         };
-        Record { state, ..self }
+        ZoneRecord { state, ..self }
     }
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Rules {
     zone_size: u64,
     max_open: Option<u32>,
     max_active: Option<u32>,
-    records: Vec<Record>,
+    records: Vec<ZoneRecord>,
     open: u32,
     active: u32,
     clock: u64,
@@ -45,7 +45,7 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new(geometry: &Geometry, capacity: u64) -> Self {
-        let record = |zone| Record {
+        let record = |zone| ZoneRecord {
             state: if zone < geometry.conventional { ZoneState::ReadOnly } else { ZoneState::Empty },
             capacity,
             data: 0,
@@ -56,7 +56,7 @@ impl Rules {
     }
 
     /// One record per zone, none of them open.
-    pub(super) fn restore(geometry: &Geometry, records: Vec<Record>) -> Self {
+    pub(super) fn restore(geometry: &Geometry, records: Vec<ZoneRecord>) -> Self {
         let active = records.iter().filter(|record| record.state.is_active()).count();
         Rules {
             zone_size: geometry.zone_size,
@@ -70,11 +70,11 @@ impl Rules {
         }
     }
 
-    pub(super) fn records(&self) -> &[Record] {
+    pub(super) fn records(&self) -> &[ZoneRecord] {
         &self.records
     }
 
-    pub(super) fn record(&self, zone: u32) -> &Record {
+    pub(super) fn record(&self, zone: u32) -> &ZoneRecord {
         &self.records[zone as usize]
     }
 
@@ -85,7 +85,7 @@ impl Rules {
     }
 
     /// Zones whose record changed since the last call, some perhaps twice.
-    pub(super) fn take_touched(&mut self) -> impl Iterator<Item = (u32, Record)> + '_ {
+    pub(super) fn take_touched(&mut self) -> impl Iterator<Item = (u32, ZoneRecord)> + '_ {
         let records = &self.records;
         self.touched.drain(..).map(move |zone| (zone, records[zone as usize]))
     }

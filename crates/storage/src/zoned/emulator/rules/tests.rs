@@ -176,7 +176,7 @@ fn a_power_cycle_closes_what_is_open() {
         let record = *zone_in(state).record(0);
         let after = record.after_power_cycle();
         assert_eq!(after.state, if state.is_open() { Closed } else { state });
-        assert_eq!(Record { state, ..after }, record, "nothing else changes");
+        assert_eq!(ZoneRecord { state, ..after }, record, "nothing else changes");
     }
     let mut rules = rules(1, None, None);
     rules.open(0).unwrap();
