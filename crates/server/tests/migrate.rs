@@ -256,21 +256,23 @@ fn hashes_with_deadlines_go_to_redis_and_to_valkey() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let target = std::thread::spawn(move || {
-            let mut stream = BufReader::new(listener.accept().unwrap().0);
-            let (mut came, mut taken) = (Vec::new(), Vec::new());
-            while let Some(words) = request(&mut stream) {
-                let mut reply = "+OK";
-                if words[0] == b"RESTORE" {
-                    let payload = words[3].clone();
-                    let version = u16::from_le_bytes([payload[payload.len() - 10], payload[payload.len() - 9]]);
-                    came.push(version);
-                    if reads.contains(&version) { taken.push(words) } else { reply = REFUSED }
+        let target = std::thread::Builder::new()
+            .spawn(move || {
+                let mut stream = BufReader::new(listener.accept().unwrap().0);
+                let (mut came, mut taken) = (Vec::new(), Vec::new());
+                while let Some(words) = request(&mut stream) {
+                    let mut reply = "+OK";
+                    if words[0] == b"RESTORE" {
+                        let payload = words[3].clone();
+                        let version = u16::from_le_bytes([payload[payload.len() - 10], payload[payload.len() - 9]]);
+                        came.push(version);
+                        if reads.contains(&version) { taken.push(words) } else { reply = REFUSED }
+                    }
+                    stream.get_mut().write_all(format!("{reply}\r\n").as_bytes()).unwrap();
                 }
-                stream.get_mut().write_all(format!("{reply}\r\n").as_bytes()).unwrap();
-            }
-            (came, taken)
-        });
+                (came, taken)
+            })
+            .unwrap();
         let (from, to) = (served(), served());
         let (mut moving, mut other) = (from.client(), to.client());
         for line in ["SET a 1", "HSET hash a 1 b 2", "HPEXPIREAT hash 4102444800000 FIELDS 1 a", "PEXPIRE hash 100000000", "SET b 2"] {
