@@ -60,6 +60,11 @@ impl Transfer {
         self.wait_ns += other.wait_ns;
     }
 
+    /// The transfer with `weight` times its weight.
+    pub fn times(self, weight: f64) -> Self {
+        Transfer { bytes: self.bytes * weight, busy_ns: self.busy_ns * weight, wait_ns: self.wait_ns * weight }
+    }
+
     /// Both costs per byte, once they are known.
     pub fn per_byte(&self) -> Option<(f64, f64)> {
         (self.bytes > 0.0 && self.busy_ns + self.wait_ns > 0.0).then(|| (self.busy_ns / self.bytes, self.wait_ns / self.bytes))
@@ -113,11 +118,6 @@ impl CpuRoom {
     /// Processors' worth of CPU that this process could still use, over about the last second; 0 if there is none or it is not known.
     pub fn idle(&self) -> f64 {
         f64::from_bits(self.idle.load(Ordering::Relaxed))
-    }
-
-    /// [`CpuRoom::idle`] was measured, or is what it is.
-    pub fn is_measured(&self) -> bool {
-        self.limits.is_none() || self.last.lock().as_ref().is_some_and(|last| last.is_measured)
     }
 
     /// The limits behind it; `None` for a fixed room.

@@ -21,7 +21,6 @@ pub use statistics::{Histogram, Statistics, Ticker};
 
 use accounted::Accounted;
 use parking_lot::RwLock;
-use shard::Sharded;
 use sinter_storage::store::{Appender, Cause, Temperature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +85,6 @@ pub(crate) struct FamilyCounters {
     keys: AtomicU64,
     bytes: AtomicU64,
     wal_payload: AtomicU64,
-    reads: Sharded,
 }
 
 impl FamilyCounters {
@@ -94,17 +92,6 @@ impl FamilyCounters {
     pub fn user(&self, keys: u64, bytes: u64) {
         add(&self.keys, keys);
         add(&self.bytes, bytes);
-    }
-
-    /// `n` keys were read, or looked for by iterators.
-    #[inline]
-    pub fn reads(&self, n: u64) {
-        self.reads.add(n);
-    }
-
-    /// Reads, seeks and writes.
-    pub fn operations(&self) -> u64 {
-        self.keys.load(Relaxed).wrapping_add(self.reads.sum())
     }
 
     /// `bytes` of a log record belong to this family.

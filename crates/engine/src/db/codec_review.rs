@@ -4,9 +4,7 @@ use super::family::FamilyCore;
 use super::view::OpenTree;
 use super::{Db, Family, Inner};
 use crate::compaction::auto_codecs::{Holding, Observed, Totals};
-use crate::compaction::targets::Targets;
-use crate::manifest::Version;
-use crate::settings::{Codecs, FamilySettings, Style};
+use crate::settings::Codecs;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -15,17 +13,6 @@ fn mean_block(tree: &OpenTree) -> u32 {
     let sum = |(bytes, count): (u64, u64), blocks: (u64, u64)| (bytes.saturating_add(blocks.0), count.saturating_add(blocks.1));
     let (bytes, count) = tree.tables().map(|table| table.blocks()).fold((0, 0), sum);
     bytes.checked_div(count).map_or(0, |mean| u32::try_from(mean).unwrap_or(u32::MAX))
-}
-
-/// The part of each level that is more than its target, 0 to 1.
-fn excess(version: &Version, settings: &FamilySettings) -> Vec<f64> {
-    let targets = (settings.style == Style::Leveled).then(|| Targets::of(version, settings));
-    let part = |level: usize| {
-        let target = targets.as_ref().filter(|targets| (1..targets.last).contains(&level))?.target(level);
-        let bytes = version.level_bytes(level);
-        Some(bytes.saturating_sub(target) as f64 / bytes.max(1) as f64)
-    };
-    (0..version.levels.len()).map(|level| part(level).unwrap_or(0.0)).collect()
 }
 
 impl Inner {
@@ -37,16 +24,16 @@ impl Inner {
         families.iter().for_each(|core| self.review_codecs_among(core, &all));
     }
 
-    /// Starts the choice when codecs chosen by hand are left to the engine. Reads and operations were counted all the while, but not
-    /// writes, nor the time that they took: together the counts would say nothing.
+    /// Starts the choice when codecs chosen by hand are left to the engine. Reads were counted all the while, but not writes, nor the
+    /// time that they took: together the counts would say nothing.
     pub(super) fn begin_codecs(&self, core: &FamilyCore) {
         for table in core.view.load().tree.tables() {
             table.take_misses();
         }
-        core.auto.begin(self.clock.monotonic_ns(), core.counters.operations());
+        core.auto.begin(self.clock.monotonic_ns());
     }
 
-    /// Reviews the codecs of a family before a job, so that it works with what is known by then; often enough in between.
+    /// Reviews the codecs of a family before a job, so that it works with what is known by then.
     pub(super) fn review_codecs(&self, core: &FamilyCore) {
         self.review_codecs_among(core, &OnceCell::new());
     }
@@ -54,8 +41,7 @@ impl Inner {
     /// `all`: bytes of the tables of all families, once they are known.
     fn review_codecs_among(&self, core: &FamilyCore, all: &OnceCell<u64>) {
         let settings = core.settings.load();
-        let now_ns = self.clock.monotonic_ns();
-        if settings.compression != Codecs::Auto || !core.auto.is_due(now_ns) {
+        if settings.compression != Codecs::Auto {
             return;
         }
         let tree = core.view.load().tree.clone();
@@ -63,21 +49,18 @@ impl Inner {
             runs.iter().flat_map(|run| &run.tables).fold(Holding::default(), |sum, table| Holding {
                 raw_bytes: sum.raw_bytes.saturating_add(table.info().raw_bytes),
                 misses: sum.misses + table.take_misses(),
-                ..Holding::default()
             })
         };
-        let holdings = tree.levels.iter().map(tables).zip(excess(&tree.version, &settings));
+        let table_bytes = tree.bytes();
         core.auto.review(&Observed {
-            now_ns,
+            now_ns: self.clock.monotonic_ns(),
             unix_seconds: self.clock.unix_seconds(),
             idle: self.cpu.idle(),
             cpus: self.cpu.cpus(),
-            idle_is_known: self.cpu.is_measured(),
-            operations: core.counters.operations(),
-            for_files: self.for_files(tree.bytes(), *all.get_or_init(|| self.live_table_bytes())),
-            room_in_memtables: self.memory.for_files().and_then(|bytes| bytes.checked_div(settings.write_buffer_size)),
+            table_bytes,
+            for_files: self.for_files(table_bytes, *all.get_or_init(|| self.live_table_bytes())),
             block_size: mean_block(&tree).max(settings.block_size),
-            levels: holdings.map(|(holding, part)| holding.owing(part)).collect(),
+            levels: tree.levels.iter().map(tables).collect(),
         });
     }
 

@@ -179,7 +179,6 @@ impl DbIterator {
         self.failed = result.is_err();
         let nth = self.inner.statistics.count(ticker);
         if ticker == Ticker::NumberDbSeek {
-            self.core.counters.reads(1);
             // Steps are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
             if heat::is_sampled(nth) {
                 self.note_age();

@@ -172,7 +172,6 @@ impl Db {
         let found = self.inner.get_at(&family.core, &view, key, (moment, Table::hash(key)), options, out)?;
         let statistics = &self.inner.statistics;
         statistics.add(Ticker::NumberKeysRead, 1);
-        family.core.counters.reads(1);
         if found {
             statistics.add(Ticker::BytesRead, out.len() as u64);
         } else {
@@ -211,7 +210,6 @@ impl Db {
             }
         }
         let statistics = &self.inner.statistics;
-        family.core.counters.reads(keys.len() as u64);
         statistics.add(Ticker::NumberMultigetGet, 1);
         statistics.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         statistics.add(Ticker::NumberMultigetKeysFound, count);

@@ -5,8 +5,6 @@
 //! 2. Taking (acquire) follows giving back (release), so the next owner sees what the last one counted and goes on from there.
 //! 3. Threads beyond 63, and counts during a thread's end, go to the last slot, which is shared and therefore added to atomically.
 
-use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slots, the shared one included.
@@ -62,36 +60,5 @@ pub(super) fn raise(counter: &AtomicU64, slot: usize, value: u64) {
         counter.fetch_max(value, Ordering::Relaxed);
     } else if value > counter.load(Ordering::Relaxed) {
         counter.store(value, Ordering::Relaxed);
-    }
-}
-
-/// A counter with a place for each thread. Aligned, so that its neighbours' cache lines stay out.
-#[repr(align(128))]
-pub(super) struct Sharded([OnceLock<Box<PaddedCounter>>; SLOTS]);
-
-#[derive(Default)]
-#[repr(align(128))]
-struct PaddedCounter(AtomicU64);
-
-impl Default for Sharded {
-    fn default() -> Self {
-        Sharded([const { OnceLock::new() }; SLOTS])
-    }
-}
-
-impl fmt::Debug for Sharded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.sum().fmt(f)
-    }
-}
-
-impl Sharded {
-    pub fn add(&self, n: u64) {
-        let slot = slot();
-        add(&self.0[slot].get_or_init(Box::default).0, slot, n);
-    }
-
-    pub fn sum(&self) -> u64 {
-        self.0.iter().filter_map(OnceLock::get).fold(0, |sum, place| sum.wrapping_add(place.0.load(Ordering::Relaxed)))
     }
 }

@@ -13,12 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Announced {
     auto: Arc<Auto>,
     to: usize,
-    /// Bytes before compression that the job was expected to write.
-    all: u64,
-    /// Part of `all` that the job has not written yet.
+    /// Bytes before compression that the job was expected to write and has not written yet.
     left: AtomicU64,
-    /// Levels, and the bytes by which they will have grown.
-    growth: Vec<(usize, i64)>,
 }
 
 impl Auto {
@@ -26,28 +22,18 @@ impl Auto {
     /// should request a review afterwards.
     pub fn announce(self: &Arc<Self>, to: usize, inputs: &[(usize, u64)]) -> Announced {
         let all = inputs.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let growth = inputs.iter().flat_map(|&(level, bytes)| [(to, signed(bytes)), (level, -signed(bytes))]).collect();
-        let announced = Announced { auto: Arc::clone(self), to, all, left: AtomicU64::new(all), growth };
         let mut state = self.state.lock();
-        for (level, by) in &announced.growth {
-            let growth = &mut state.level(*level).growth;
-            *growth = growth.saturating_add(*by);
-        }
         let level = state.level(to);
         level.coming = level.coming.saturating_add(all);
-        level.under_way = level.under_way.saturating_add(all);
-        level.is_asked |= level.is_burst();
-        drop(state);
-        announced
+        Announced { auto: Arc::clone(self), to, left: AtomicU64::new(all) }
     }
 }
 
 #[cfg(test)]
 impl Auto {
-    /// Bytes to come, bytes of jobs under way, and growth of each level.
-    pub fn under_way(&self) -> Vec<(u64, u64, i64)> {
-        self.state.lock().levels.iter().map(|level| (level.coming, level.under_way, level.growth)).collect()
+    /// Bytes that running compactions have yet to write to each level.
+    pub fn coming(&self) -> Vec<u64> {
+        self.state.lock().levels.iter().map(|level| level.coming).collect()
     }
 }
 
@@ -74,12 +60,13 @@ impl Announced {
         let take = |left: u64| Some(left.saturating_sub(raw_bytes));
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
         let mut state = self.auto.state.lock();
-        state.sealed = true;
         // Bytes that go to the level above, as young data, were also expected on level `to`.
         state.level(self.to).comes(left.min(raw_bytes));
         let level = state.level(level);
         level.written += raw_bytes as f64;
         level.unsampled = level.unsampled.saturating_add(raw_bytes);
+        let compress_ns = level.effects[level.chosen].compress_ns * raw_bytes as f64;
+        state.compress_ns += compress_ns;
     }
 
     /// Wraps a table's file so that its writes are timed.
@@ -91,15 +78,8 @@ impl Announced {
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        let mut state = self.auto.state.lock();
         // The bytes left are those that merging dropped, or all of a failed job.
-        let to = state.level(self.to);
-        to.comes(*self.left.get_mut());
-        to.under_way = to.under_way.saturating_sub(self.all);
-        for (level, by) in &self.growth {
-            let growth = &mut state.level(*level).growth;
-            *growth = growth.saturating_sub(*by);
-        }
+        self.auto.state.lock().level(self.to).comes(*self.left.get_mut());
     }
 }
 

@@ -3,26 +3,8 @@
 use super::super::Db;
 use super::*;
 use crate::clock::ManualClock;
-use crate::db::read::ReadOptions;
 use crate::settings::{DbSettings, FamilySettings};
 use sinter_storage::store::{Calls, EIO, Fault, FaultStore, MemoryStore, Operation};
-
-#[test]
-fn each_family_counts_its_own_operations() {
-    let db = Db::builder().open_store(Arc::new(MemoryStore::new())).unwrap();
-    let (busy, quiet) = (db.default_family(), db.create_family("quiet", FamilySettings::default()).unwrap());
-    let options = ReadOptions::default();
-    for n in 0..10u8 {
-        db.put(&[n], b"v").unwrap();
-        assert!(db.get(&[n]).unwrap().is_some());
-    }
-    assert_eq!(db.multi_get(&busy, &[&[1], &[2], &[77]], &options).unwrap().len(), 3);
-    let mut iterator = db.iter();
-    iterator.seek(&[5]).unwrap();
-    iterator.seek_last().unwrap();
-    assert_eq!(db.get_with(&quiet, b"k", &options).unwrap(), None);
-    assert_eq!([&busy, &quiet].map(|family| family.core.counters.operations()), [10 + 10 + 3 + 2, 1]);
-}
 
 #[test]
 fn what_happened_while_codecs_were_chosen_by_hand_is_not_counted() {
@@ -121,11 +103,11 @@ fn compactions_are_announced() {
     let report = || db.property(&family, "sinterdb.compression").unwrap();
     assert_eq!(report().lines().count(), 2, "level 0 and the sum: {}", report());
     db.compact_range(&family, None, None).unwrap();
-    assert_eq!(family.core.auto.under_way(), vec![(0, 0, 0); 7]);
+    assert_eq!(family.core.auto.coming(), vec![0; 7]);
     let judged = report().lines().any(|line| line.starts_with("level 6: ") && line.contains(" since "));
     assert!(judged, "{}", report());
     load();
     store.inject(Fault::once(Calls::Only(Operation::Append), store.count(Operation::Append) + 1, EIO));
     db.compact_range(&family, None, None).unwrap_err();
-    assert_eq!(family.core.auto.under_way(), vec![(0, 0, 0); 7]);
+    assert_eq!(family.core.auto.coming(), vec![0; 7]);
 }
