@@ -133,10 +133,10 @@ fn help_and_version_are_not_errors() {
 /// Makes a store with a manifest, a table and a log, without the engine.
 fn make_store(directory: &Path) {
     use sinter_storage::store::{Cause, DirStore, FileId, Hint};
-    use sinterdb::internal::manifest::{Edit, ManifestLog, NewFamily, State};
+    use sinterdb::internal::manifest::{Edit, ManifestLog, ManifestState, NewFamily};
     let store = DirStore::open(directory, true).unwrap();
     let id = sinterdb::internal::checksum::DbId([7; 16]);
-    let mut state = State::new(id);
+    let mut state = ManifestState::new(id);
     let family =
         NewFamily { id: 0, name: "default".into(), settings: "block_size = 4096\n".into(), operator: String::new(), num_levels: 7 };
     state.apply(&Edit { new_families: vec![family], new_logs: vec![2], ..Edit::default() }).unwrap();

@@ -234,7 +234,7 @@ pub struct Session {
     pub is_authenticated: bool,
     /// The number of the client's user.
     user: u64,
-    /// The command of the last request, also if it was refused.
+    /// The command of the last request, also if it was refused; empty: there is no such command.
     pub last_command: &'static str,
     /// The subcommand of the last request, if it has one.
     pub last_subcommand: &'static str,

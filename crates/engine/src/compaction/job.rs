@@ -349,21 +349,18 @@ struct Job<'a> {
     without_thread: AtomicU64,
 }
 
-/// Results of `work(0)` to `work(count - 1)`: the first runs on this thread, the others on threads of their own. Runs a part on this thread
-/// after the first one if no thread can be started for it; the second result is the number of such parts.
+/// Results of `work(0)` to `work(count - 1)`: the first runs on this thread, the others on threads of their own. Parts for which no thread
+/// can be started run on this thread after the first one; the second result is the number of such parts.
 fn in_parallel<T: Send>(count: usize, builder: impl Fn() -> Builder, work: impl Fn(usize) -> T + Sync) -> (Vec<T>, u64) {
     let work = &work;
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..count).map(|i| builder().spawn_scoped(scope, move || work(i))).collect();
-        let (mut results, mut without_thread) = (vec![work(0)], 0);
-        for (i, other) in (1..).zip(others) {
-            results.push(match other {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => {
-                    without_thread += 1;
-                    work(i)
-                }
-            });
+        let mut results = vec![work(0)];
+        let run_here: Vec<Option<T>> = (1..).zip(&others).map(|(i, thread)| thread.is_err().then(|| work(i))).collect();
+        let without_thread = run_here.iter().flatten().count() as u64;
+        for (thread, result) in others.into_iter().zip(run_here) {
+            let joined = thread.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            results.extend(result.or(joined.ok()));
         }
         (results, without_thread)
     })

@@ -2,7 +2,7 @@
 //! Valkey 9 differ, the server accepts requests of both, and its replies, errors and events are those of Redis.
 
 use super::arguments::{integer, integer_or, is};
-use super::spec::{DENYOOM, FAST, NEEDS_IDS, READ, Run, WRITE};
+use super::spec::{DENYOOM, FAST, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Change, Collection, Edit, FIELD_DEADLINE_MAX, Kind, check_member};
 use std::collections::BTreeMap;
@@ -15,17 +15,14 @@ const EACH: &str = "O(n), n being the number of fields";
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
-    hash("hexpire", -6, hexpire).flags(WRITE | FAST | NEEDS_IDS).says("Set the time to live of fields in seconds", EACH),
-    hash("hexpireat", -6, hexpireat).flags(WRITE | FAST | NEEDS_IDS).says("Set the second at which fields end", EACH),
+    hash("hexpire", -6, hexpire).flags(WRITE | FAST).says("Set the time to live of fields in seconds", EACH),
+    hash("hexpireat", -6, hexpireat).flags(WRITE | FAST).says("Set the second at which fields end", EACH),
     hash("hexpiretime", -5, hexpiretime).flags(READ | FAST).says("The seconds at which fields end", EACH),
     hash("hgetdel", -5, hgetdel).flags(WRITE | FAST).since("8.0.0").says("The values of fields, which are removed", EACH),
-    hash("hgetex", -5, hgetex)
-        .flags(WRITE | FAST | NEEDS_IDS)
-        .since("8.0.0")
-        .says("The values of fields, whose deadlines are changed", EACH),
+    hash("hgetex", -5, hgetex).flags(WRITE | FAST).since("8.0.0").says("The values of fields, whose deadlines are changed", EACH),
     hash("hpersist", -5, hpersist).flags(WRITE | FAST).says("Remove the deadlines of fields", EACH),
-    hash("hpexpire", -6, hpexpire).flags(WRITE | FAST | NEEDS_IDS).says("Set the time to live of fields in milliseconds", EACH),
-    hash("hpexpireat", -6, hpexpireat).flags(WRITE | FAST | NEEDS_IDS).says("Set the millisecond at which fields end", EACH),
+    hash("hpexpire", -6, hpexpire).flags(WRITE | FAST).says("Set the time to live of fields in milliseconds", EACH),
+    hash("hpexpireat", -6, hpexpireat).flags(WRITE | FAST).says("Set the millisecond at which fields end", EACH),
     hash("hpexpiretime", -5, hpexpiretime).flags(READ | FAST).says("The milliseconds at which fields end", EACH),
     hash("hpttl", -5, hpttl).flags(READ | FAST).says("The times to live of fields in milliseconds", EACH),
     hash("hsetex", -6, hsetex).flags(WRITE | DENYOOM | FAST).since("8.0.0").says("Set fields and their deadline", EACH),

@@ -298,10 +298,8 @@ pub fn execute_in(
     let mut confirms = false;
     let identified = identify(server, session, arguments);
     let (number, name) = identified.as_ref().map_or((None, ""), |(number, unit)| (Some(*number), unit.command.name));
-    if let Ok((_, unit)) = &identified {
-        session.last_command = unit.command.name;
-        session.last_subcommand = unit.command.subcommand(arguments);
-    }
+    let last = identified.as_ref().map(|(_, unit)| (unit.command.name, unit.command.subcommand(arguments)));
+    (session.last_command, session.last_subcommand) = last.unwrap_or_default();
     let ended = match identified {
         Err(failure) => reject(server, session, (None, arguments), &failure, out),
         Ok((number, unit)) => match check(keyspace, server, session, &Request::new(server.units, number, arguments)) {
@@ -436,10 +434,11 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
 
-/// Fails if a command might find no id for something that it adds, and has perhaps removed something else by then.
+/// Fails if a command might find no id for something that it adds, and has perhaps removed something else by then. What a primary sends has
+/// been done there: it fails only if it finds no id.
 fn check_ids(context: &Context, unit: &Unit) -> Outcome {
     let may_need_ids = unit.flags & (DENYOOM | NEEDS_IDS) != 0 && unit.command.group != Group::Scripting;
-    if may_need_ids { context.keyspace.check_ids().map_err(Failure::from) } else { Ok(()) }
+    if may_need_ids && !context.session.is_primary { context.keyspace.check_ids().map_err(Failure::from) } else { Ok(()) }
 }
 
 /// Suspends a request whose run has begun a task: drops the reply since `start`. Removals of expired keys by the run stay.

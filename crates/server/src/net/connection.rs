@@ -591,7 +591,10 @@ impl Connection {
         if was_replica && self.output.len() > before {
             self.output.truncate(before);
             self.is_dead = true;
-            let command = request_name((self.session.last_command, self.session.last_subcommand));
+            let command = match self.session.last_command {
+                "" => "unknown".into(),
+                command => request_name((command, self.session.last_subcommand)),
+            };
             let values: [(&str, &dyn Display); 2] = [("id", &self.session.id), ("command", &command)];
             server.event(Level::Warning, "replica_wants_reply", &values);
         }

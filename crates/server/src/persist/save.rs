@@ -165,12 +165,19 @@ pub fn dump(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, Sa
 }
 
 /// [`dump`] of a hash whose fields have deadlines in the form of Valkey 9, which reads no version from 12 to 79; `None`: the value is not
-/// such a hash, and a Valkey reads what [`dump`] gives.
+/// such a hash, and a Valkey reads what [`dump`] gives, or it would be longer in this form than a string may be.
 ///
 /// # Errors
-/// The value would be longer than a string may be; errors of the keyspace.
+/// Errors of the keyspace.
 pub fn dump_for_valkey(keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Option<Vec<u8>>, SaveError> {
-    head.has_field_deadlines().then(|| dump_in(Version::Eighty, keyspace, head, body)).transpose()
+    if !head.has_field_deadlines() {
+        return Ok(None);
+    }
+    match dump_in(Version::Eighty, keyspace, head, body) {
+        Ok(value) => Ok(Some(value)),
+        Err(SaveError::Output(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn dump_in(version: Version, keyspace: &Keyspace, head: &Head, body: &[u8]) -> Result<Vec<u8>, SaveError> {
