@@ -61,7 +61,7 @@ pub enum News {
 
 /// Statistics of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct AppendFigures {
     /// Bases that were written.
     pub rewrites: u64,
     /// Why the last base was not written, if it was not.
@@ -110,7 +110,7 @@ pub struct AppendLog {
     /// Threads whose results nobody needs. No base is begun while there are any: they may be about to change the manifest.
     leaving: Vec<JoinHandle<Ending>>,
     shared: Arc<Shared>,
-    figures: Figures,
+    figures: AppendFigures,
 }
 
 /// Interface for the rest of the server.
@@ -159,7 +159,7 @@ impl AppendLog {
     }
 
     /// Statistics of the log.
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &AppendFigures {
         &self.figures
     }
 
@@ -330,7 +330,7 @@ impl AppendLog {
                 self.size_at_first = bytes + next.bytes;
                 let rewrites = self.figures.rewrites + 1;
                 let seconds = since.map(|since| self.now.saturating_sub(since) / 1000);
-                self.figures = Figures { rewrites, seconds, ..Figures::default() };
+                self.figures = AppendFigures { rewrites, seconds, ..AppendFigures::default() };
                 let old = self.current.replace(next);
                 self.clean(old);
                 News::Rewritten(bytes)
@@ -417,7 +417,7 @@ impl AppendLog {
         }
         self.stop_noting(keyspace, feed);
         (self.place, self.base, self.size_at_first, self.is_asked, self.not_before) = (None, 0, 0, false, 0);
-        self.figures = Figures { rewrites: self.figures.rewrites, ..Figures::default() };
+        self.figures = AppendFigures { rewrites: self.figures.rewrites, ..AppendFigures::default() };
     }
 
     /// Gives up an unfinished base, and waits for all threads. Commands are still written to the log.

@@ -49,7 +49,7 @@ const JOINED: usize = 5;
 
 /// Encoding of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum RegisterEncoding {
     /// Every register at its own position.
     Dense,
     /// Runs of equal registers.
@@ -61,13 +61,13 @@ pub enum Form {
 pub struct Corrupt;
 
 /// The form of a string, if its start and its length are valid.
-pub fn form(string: &[u8]) -> Option<Form> {
+pub fn form(string: &[u8]) -> Option<RegisterEncoding> {
     if string.len() < HEADER || !string.starts_with(MAGIC) {
         return None;
     }
     match *string.get(FORM)? {
-        DENSE if string.len() == DENSE_BYTES => Some(Form::Dense),
-        SPARSE => Some(Form::Sparse),
+        DENSE if string.len() == DENSE_BYTES => Some(RegisterEncoding::Dense),
+        SPARSE => Some(RegisterEncoding::Sparse),
         _ => None,
     }
 }
@@ -196,7 +196,7 @@ impl Union {
     /// [`Corrupt`].
     pub fn add(&mut self, string: &[u8]) -> Result<(), Corrupt> {
         let raise = |to: &mut u8, value: u8| *to = (*to).max(value);
-        if form(string) == Some(Form::Dense) {
+        if form(string) == Some(RegisterEncoding::Dense) {
             self.registers.iter_mut().zip(dense(string)).for_each(|(to, value)| raise(to, value));
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl Union {
 pub fn count(string: &[u8]) -> Result<i64, Corrupt> {
     let mut histogram = Histogram::default();
     match form(string) {
-        Some(Form::Dense) => dense(string).for_each(|register| histogram.add(register, 1)),
+        Some(RegisterEncoding::Dense) => dense(string).for_each(|register| histogram.add(register, 1)),
         _ => walk(string, |_, run| histogram.add(run.value, run.length))?,
     }
     Ok(histogram.estimate())
@@ -549,12 +549,12 @@ mod tests {
     #[test]
     fn what_is_no_sketch_is_told_by_its_start_and_length() {
         let good = sketch(numbers("x", 10)).bytes().to_vec();
-        assert_eq!(form(&good), Some(Form::Sparse));
+        assert_eq!(form(&good), Some(RegisterEncoding::Sparse));
         for end in 0..HEADER {
             assert_eq!(form(&good[..end]), None);
         }
         assert_eq!((form(b"HYLX............"), form(b"HYLL\x02..........."), form(b"HYLL\0...........")), (None, None, None));
-        assert_eq!(form(&[b"HYLL\0", &[0; DENSE_BYTES - 5][..]].concat()), Some(Form::Dense));
+        assert_eq!(form(&[b"HYLL\0", &[0; DENSE_BYTES - 5][..]].concat()), Some(RegisterEncoding::Dense));
     }
 
     /// Any bytes behind a right start: an answer or [`Corrupt`], without a panic and without more memory than the dense form takes.

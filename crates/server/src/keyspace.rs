@@ -70,7 +70,7 @@ pub use entry_id::EntryId;
 pub use error::{Error, Result};
 pub use eviction::{Policy, Rank};
 pub use fields::{FIELD_DEADLINE_MAX, VisitField};
-pub use groups::{Consumer, Group, GroupEdit, NewGroup, Pending};
+pub use groups::{Consumer, ConsumerGroup, GroupEdit, NewGroup, Pending};
 pub use hot::{Counting, HotCounts};
 pub use image::Image;
 pub use inline::sort_integers;

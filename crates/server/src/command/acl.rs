@@ -29,7 +29,7 @@ use crate::keyspace::Keyspace;
 use crate::log::Level;
 use crate::resp::Writer;
 use crate::system;
-use log::{Entry, Log};
+use log::{AclLog, AclLogEntry};
 pub use selector::NewChannels;
 use selector::{Selector, has_blanks};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ pub struct Users {
     last: u64,
     /// Channels of new users and selectors.
     pub(super) new_channels: NewChannels,
-    pub(super) log: Log,
+    pub(super) log: AclLog,
 }
 
 impl Default for Users {
@@ -119,7 +119,7 @@ impl Default for Users {
             numbers: [(DEFAULT_NAME.to_vec(), DEFAULT)].into(),
             last: DEFAULT,
             new_channels: NewChannels::default(),
-            log: Log::default(),
+            log: AclLog::default(),
         }
     }
 }
@@ -270,7 +270,7 @@ impl Server {
         let most = self.configuration.acllog_max_len;
         let at = REASONS.iter().position(|known| *known == reason).unwrap_or(0);
         self.statistics.refused_requests[at] += 1;
-        self.users.log.add(Entry { count: 1, reason, context, object, user, at: now, client }, most);
+        self.users.log.add(AclLogEntry { count: 1, reason, context, object, user, at: now, client }, most);
     }
 }
 

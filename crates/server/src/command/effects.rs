@@ -6,28 +6,28 @@
 //! as removed before the command that found it expired: replaying the log expires nothing by itself.
 
 use super::arguments::is;
-use super::forms::Form;
+use super::forms::LoggedForm;
 use super::spec::WRITE;
 use super::units::Unit;
 use super::{Context, Failure, Server, hash_deadlines, steps};
-use crate::keyspace::{self, Collection, EntryId, Group, GroupTrace, Keyspace, Kind, Trace};
+use crate::keyspace::{self, Collection, ConsumerGroup, EntryId, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::borrow::Cow;
 
 /// Ids or members in one logged command, at most.
 pub(super) const MANY: usize = 1024;
 
-fn form(unit: &Unit, arguments: &[&[u8]]) -> Form {
+fn form(unit: &Unit, arguments: &[&[u8]]) -> LoggedForm {
     match unit.form {
         // `SET` without options depends on nothing but the request.
-        Some(Form::String) if unit.command.name == "set" && arguments.len() == 3 => Form::Same,
+        Some(LoggedForm::String) if unit.command.name == "set" && arguments.len() == 3 => LoggedForm::Same,
         // A trim that keeps entries to which groups refer logs the removed entries itself.
-        Some(Form::Entry) if entry_options(arguments).2 => Form::ByItself,
-        Some(Form::Trim) if arguments.iter().skip(2).any(|word| is(word, "acked")) => Form::ByItself,
+        Some(LoggedForm::Entry) if entry_options(arguments).2 => LoggedForm::ByItself,
+        Some(LoggedForm::Trim) if arguments.iter().skip(2).any(|word| is(word, "acked")) => LoggedForm::ByItself,
         Some(form) => form,
-        None if unit.command.has(WRITE) => Form::Same,
+        None if unit.command.has(WRITE) => LoggedForm::Same,
         // A command that changes keys although its flags do not say so.
-        None => Form::Values,
+        None => LoggedForm::Values,
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn note(context: &mut Context, unit: &Unit, arguments: &[&[u8]], fail
     }
     let arguments = &*by_own_name(unit.command.name, arguments);
     let is_plain = !failed && !context.session.is_uploaded && context.session.steps.is_none() && context.session.kept_from == 0;
-    if is_plain && matches!(traces, [Trace::Key(..)]) && form(unit, arguments) == Form::Same {
+    if is_plain && matches!(traces, [Trace::Key(..)]) && form(unit, arguments) == LoggedForm::Same {
         // Nearly all requests.
         context.keyspace.forget_traces();
         context.server.feed.put(context.session.db, arguments);
@@ -68,28 +68,28 @@ fn note_changes(context: &mut Context, unit: &Unit, (arguments, failed): (&[&[u8
         return note_values(context, &changes, arguments);
     }
     // A value that was uploaded before the request ran is not among the arguments.
-    let form = if context.session.is_uploaded { Form::Values } else { form(unit, arguments) };
-    if failed || changes.is_empty() && form != Form::Always {
+    let form = if context.session.is_uploaded { LoggedForm::Values } else { form(unit, arguments) };
+    if failed || changes.is_empty() && form != LoggedForm::Always {
         return Ok(());
     }
     let db = context.session.db;
     match form {
-        Form::Same => context.server.feed.put(db, arguments),
-        Form::Always => {
+        LoggedForm::Same => context.server.feed.put(db, arguments),
+        LoggedForm::Always => {
             context.server.feed.put(db, arguments);
             context.server.feed.begin_epoch();
         }
-        Form::As(name, from, less) => {
+        LoggedForm::As(name, from, less) => {
             let rest = arguments.get(from..arguments.len().saturating_sub(less)).unwrap_or_default();
             let words: Vec<&[u8]> = [name.as_bytes()].into_iter().chain(rest.iter().copied()).collect();
             context.server.feed.put(db, &words);
         }
-        Form::ByItself => {}
-        Form::Values => return note_values(context, &changes, arguments),
-        Form::Strings => {
+        LoggedForm::ByItself => {}
+        LoggedForm::Values => return note_values(context, &changes, arguments),
+        LoggedForm::Strings => {
             for change in &changes {
                 if let Trace::Key(db, key) = change {
-                    note_key(context, Form::String, (*db, key), arguments)?;
+                    note_key(context, LoggedForm::String, (*db, key), arguments)?;
                 }
             }
         }
@@ -144,9 +144,9 @@ pub fn before_commit(keyspace: &mut Keyspace, server: &mut Server) {
 }
 
 /// Logs the current state of a changed key.
-fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), arguments: &[&[u8]]) -> Result<(), Failure> {
+fn note_key(context: &mut Context, form: LoggedForm, (db, key): (usize, &[u8]), arguments: &[&[u8]]) -> Result<(), Failure> {
     let feed = &mut context.server.feed;
-    if let Form::Pop(name) = form {
+    if let LoggedForm::Pop(name) = form {
         feed.put(db, &[name.as_bytes(), key]);
         return Ok(());
     }
@@ -154,20 +154,20 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
         feed.put(db, &[b"DEL", key]);
         return Ok(());
     };
-    if form == Form::String && head.is_in_pieces() {
+    if form == LoggedForm::String && head.is_in_pieces() {
         return note_values(context, &[Trace::Key(db, key.to_vec())], arguments);
     }
     let deadline = head.deadline.map(|deadline| deadline.to_string());
     match form {
-        Form::String if head.kind == Kind::String => match &deadline {
+        LoggedForm::String if head.kind == Kind::String => match &deadline {
             Some(deadline) => feed.put(db, &[b"SET", key, text, b"PXAT", deadline.as_bytes()]),
             None => feed.put(db, &[b"SET", key, text]),
         },
-        Form::Deadline => match &deadline {
+        LoggedForm::Deadline => match &deadline {
             Some(deadline) => feed.put(db, &[b"PEXPIREAT", key, deadline.as_bytes()]),
             None => feed.put(db, &[b"PERSIST", key]),
         },
-        Form::Field => {
+        LoggedForm::Field => {
             let field = arguments.get(2).copied().unwrap_or_default();
             let hash = Collection::found(&head, text);
             if let Some(value) = context.keyspace.member(&hash, field)? {
@@ -177,11 +177,11 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
                 feed.put(db, &[b"HPEXPIREAT", key, deadline.to_string().as_bytes(), b"FIELDS", b"1", field]);
             }
         }
-        Form::Fields(step) => {
+        LoggedForm::Fields(step) => {
             let hash = Collection::found(&head, text);
             return hash_deadlines::note(context, (db, key), &hash, (arguments, step));
         }
-        Form::Entry => {
+        LoggedForm::Entry => {
             let (trims, at, _) = entry_options(arguments);
             let (id, count) = (head.stream.last.to_string(), head.count.to_string());
             let mut words = vec![&b"XADD"[..], key];
@@ -192,7 +192,7 @@ fn note_key(context: &mut Context, form: Form, (db, key): (usize, &[u8]), argume
             words.extend(arguments.get(at + 1..).unwrap_or_default());
             feed.put(db, &words);
         }
-        Form::Trim => feed.put(db, &[b"XTRIM", key, b"MAXLEN", b"=", head.count.to_string().as_bytes()]),
+        LoggedForm::Trim => feed.put(db, &[b"XTRIM", key, b"MAXLEN", b"=", head.count.to_string().as_bytes()]),
         _ => {}
     }
     Ok(())
@@ -257,7 +257,7 @@ fn note_values(context: &mut Context, changes: &[Trace], arguments: &[&[u8]]) ->
 type Delivery = (Vec<u8>, u64, u64);
 
 /// The delivery of an entry; `None`: it is not pending.
-fn delivery(keyspace: &Keyspace, group: &Group, id: EntryId) -> keyspace::Result<Option<Delivery>> {
+fn delivery(keyspace: &Keyspace, group: &ConsumerGroup, id: EntryId) -> keyspace::Result<Option<Delivery>> {
     let Some(pending) = keyspace.pending(group, id)? else { return Ok(None) };
     Ok(Some((keyspace.consumer(group, pending.consumer)?.name, pending.delivered, pending.deliveries)))
 }

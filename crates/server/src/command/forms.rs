@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// Form in which a command is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LoggedForm {
     /// The request as received.
     Same,
     /// The request as received, even if it changed nothing.
@@ -37,38 +37,38 @@ pub(super) enum Form {
 }
 
 /// Commands that are not logged as received.
-const FORMS: &[(&str, Form)] = &[
-    ("flushall flushdb swapdb", Form::Always),
-    ("set setex psetex incrbyfloat", Form::String),
-    ("msetex", Form::Strings),
-    ("expire expireat pexpire pexpireat getex", Form::Deadline),
-    ("hincrbyfloat", Form::Field),
-    ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", Form::Fields(1)),
-    ("hsetex", Form::Fields(2)),
-    ("delex delifeq georadius georadiusbymember geosearchstore migrate pfdebug restore sort", Form::Values),
-    ("restore-asking", Form::Values),
-    ("blpop", Form::Pop("LPOP")),
-    ("brpop", Form::Pop("RPOP")),
-    ("bzpopmax", Form::Pop("ZPOPMAX")),
-    ("bzpopmin", Form::Pop("ZPOPMIN")),
-    ("blmove", Form::As("LMOVE", 1, 1)),
-    ("brpoplpush", Form::As("RPOPLPUSH", 1, 1)),
-    ("blmpop", Form::As("LMPOP", 2, 0)),
-    ("bzmpop", Form::As("ZMPOP", 2, 0)),
-    ("pfcount", Form::Same),
-    ("spop", Form::ByItself),
-    ("xadd", Form::Entry),
-    ("xtrim", Form::Trim),
+const FORMS: &[(&str, LoggedForm)] = &[
+    ("flushall flushdb swapdb", LoggedForm::Always),
+    ("set setex psetex incrbyfloat", LoggedForm::String),
+    ("msetex", LoggedForm::Strings),
+    ("expire expireat pexpire pexpireat getex", LoggedForm::Deadline),
+    ("hincrbyfloat", LoggedForm::Field),
+    ("hexpire hexpireat hpexpire hpexpireat hgetex hgetdel", LoggedForm::Fields(1)),
+    ("hsetex", LoggedForm::Fields(2)),
+    ("delex delifeq georadius georadiusbymember geosearchstore migrate pfdebug restore sort", LoggedForm::Values),
+    ("restore-asking", LoggedForm::Values),
+    ("blpop", LoggedForm::Pop("LPOP")),
+    ("brpop", LoggedForm::Pop("RPOP")),
+    ("bzpopmax", LoggedForm::Pop("ZPOPMAX")),
+    ("bzpopmin", LoggedForm::Pop("ZPOPMIN")),
+    ("blmove", LoggedForm::As("LMOVE", 1, 1)),
+    ("brpoplpush", LoggedForm::As("RPOPLPUSH", 1, 1)),
+    ("blmpop", LoggedForm::As("LMPOP", 2, 0)),
+    ("bzmpop", LoggedForm::As("ZMPOP", 2, 0)),
+    ("pfcount", LoggedForm::Same),
+    ("spop", LoggedForm::ByItself),
+    ("xadd", LoggedForm::Entry),
+    ("xtrim", LoggedForm::Trim),
     // Both commands log the removed entries themselves.
-    ("xackdel xdelex", Form::Pending),
-    ("xautoclaim xclaim xreadgroup", Form::Pending),
+    ("xackdel xdelex", LoggedForm::Pending),
+    ("xautoclaim xclaim xreadgroup", LoggedForm::Pending),
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static str, Form>> =
+static BY_NAME: LazyLock<HashMap<&'static str, LoggedForm>> =
     LazyLock::new(|| FORMS.iter().flat_map(|(names, form)| names.split(' ').map(|name| (name, *form))).collect());
 
 /// Form in which a command is logged; `None`: as received, if it is a write.
-pub(super) fn form_of(name: &str) -> Option<Form> {
+pub(super) fn form_of(name: &str) -> Option<LoggedForm> {
     BY_NAME.get(name).copied()
 }
 

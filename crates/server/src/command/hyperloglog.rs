@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::spec::{ADMIN, DANGEROUS, DENYOOM, FAST, MAY_REPLICATE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome};
-use crate::hyperloglog::{Corrupt, Form, REGISTERS, Sketch, Union, count, form, known_count, note_count, runs};
+use crate::hyperloglog::{Corrupt, REGISTERS, RegisterEncoding, Sketch, Union, count, form, known_count, note_count, runs};
 use crate::keyspace::Kind;
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ fn sparse_max(context: &Context) -> usize {
 }
 
 /// The string of a key, if it exists; it must be a HyperLogLog.
-fn find<'c>(context: &'c mut Context, key: &[u8]) -> Result<Option<(&'c [u8], Form)>, Failure> {
+fn find<'c>(context: &'c mut Context, key: &[u8]) -> Result<Option<(&'c [u8], RegisterEncoding)>, Failure> {
     match context.keyspace.string(context.session.db, key)? {
         None => Ok(None),
         Some(string) => Ok(Some((string, form(string).ok_or(NONE)?))),
@@ -91,7 +91,7 @@ fn union(context: &mut Context, keys: &[&[u8]]) -> Result<(Union, bool), Failure
     let (mut union, mut is_dense) = (Union::default(), false);
     for key in keys {
         if let Some((string, form)) = find(context, key)? {
-            is_dense |= form == Form::Dense;
+            is_dense |= form == RegisterEncoding::Dense;
             union.add(string)?;
         }
     }
@@ -153,8 +153,8 @@ fn pfdebug(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (word, key) = (arguments[1], arguments[2]);
     let (string, form) = find(context, key)?.ok_or(Failure::fixed("ERR The specified key does not exist"))?;
     match () {
-        () if is(word, "encoding") => context.reply.simple(if form == Form::Dense { "dense" } else { "sparse" }),
-        () if is(word, "decode") && form == Form::Dense => return Err(Failure::fixed("ERR HLL encoding is not sparse")),
+        () if is(word, "encoding") => context.reply.simple(if form == RegisterEncoding::Dense { "dense" } else { "sparse" }),
+        () if is(word, "decode") && form == RegisterEncoding::Dense => return Err(Failure::fixed("ERR HLL encoding is not sparse")),
         () if is(word, "decode") => {
             let text = decoded(string);
             context.reply.bulk(text.as_bytes());

@@ -81,7 +81,7 @@ pub(super) struct KeySpec {
 
 /// A key among the arguments, and what is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct KeyArgument {
     pub position: usize,
     flags: u16,
 }
@@ -91,7 +91,7 @@ fn names(flags: u16) -> impl Iterator<Item = &'static str> {
     FLAG_NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|(_, name)| *name)
 }
 
-impl Key {
+impl KeyArgument {
     /// Whether the client learns content of the value.
     pub fn is_read(self) -> bool {
         self.flags & ACCESS != 0
@@ -257,19 +257,19 @@ pub(super) fn only(specs: &[KeySpec]) -> Option<usize> {
 }
 
 /// The keys among the arguments; `None`: the arguments are malformed. `specs` are those of the command or subcommand.
-pub(super) fn keys(command: &Command, specs: &'static [KeySpec], arguments: &[&[u8]]) -> Option<Vec<Key>> {
+pub(super) fn keys(command: &Command, specs: &'static [KeySpec], arguments: &[&[u8]]) -> Option<Vec<KeyArgument>> {
     if let Some(find) = command.finds_keys {
         // The first key has the flags of the first specification, the others those of the last one.
         let flags = |spec: Option<&KeySpec>| spec.map_or(0, |spec| spec.flags & !INCOMPLETE);
         let (first, others) = (flags(specs.first()), flags(specs.last()));
         let found = find(arguments)?.into_iter().enumerate();
-        return Some(found.map(|(at, position)| Key { position, flags: if at == 0 { first } else { others } }).collect());
+        return Some(found.map(|(at, position)| KeyArgument { position, flags: if at == 0 { first } else { others } }).collect());
     }
     let mut found = Vec::new();
     for spec in specs.iter().filter(|spec| spec.is_of_keys() && !spec.is_partial()) {
         let flags = if spec.flags & VARIABLE == 0 { spec.flags } else { variable(command, arguments) };
         let Some(begin) = begin(spec.begin, arguments) else { continue };
-        positions(spec.find, begin, arguments, &mut |position| found.push(Key { position, flags }))?;
+        positions(spec.find, begin, arguments, &mut |position| found.push(KeyArgument { position, flags }))?;
     }
     Some(found)
 }
@@ -362,7 +362,7 @@ mod tests {
         let units = <&Units>::default();
         let unit = units.get(units.resolve(units.find(words[0])?, &words)?);
         let keys = keys(unit.command, unit.specs, &words)?;
-        let each = |key: &Key| format!("{}:{}", key.position, key.flag_names().collect::<Vec<_>>().join("+"));
+        let each = |key: &KeyArgument| format!("{}:{}", key.position, key.flag_names().collect::<Vec<_>>().join("+"));
         Some(keys.iter().map(each).collect::<Vec<_>>().join(" "))
     }
 

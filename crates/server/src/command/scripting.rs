@@ -70,7 +70,7 @@ impl Running {
 
 /// Figures about scripts and functions.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Figures {
+pub(super) struct ScriptFigures {
     pub scripts: usize,
     /// Bytes of the code of scripts, and of libraries.
     pub script_bytes: usize,
@@ -90,7 +90,7 @@ pub struct Scripts {
     session: Option<Box<Session>>,
     /// Value of [`Keyspace::losses`] when the libraries were read.
     losses: u64,
-    figures: Figures,
+    figures: ScriptFigures,
     running: Option<Running>,
     /// Whether scripts may run commands that are forbidden to them (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     admits_all: bool,
@@ -233,10 +233,10 @@ impl Scripts {
     }
 
     /// Figures about scripts and functions. While a script runs, those of scripts are the last known ones.
-    pub(super) fn figures(&self) -> Figures {
+    pub(super) fn figures(&self) -> ScriptFigures {
         let Some(machine) = &self.machine else { return self.figures };
         let (scripts, script_bytes) = machine.scripts();
-        Figures { scripts, script_bytes, machine: machine.memory(), ..self.figures }
+        ScriptFigures { scripts, script_bytes, machine: machine.memory(), ..self.figures }
     }
 
     /// The machine, if there is one and no script runs.

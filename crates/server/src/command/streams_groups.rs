@@ -5,7 +5,7 @@ use super::spec::{DENYOOM, FAST, NEEDS_IDS, READ, WRITE};
 use super::streams_ids::{entry_id, entry_ids, id_or_edge, range_end, range_start, reply_entry, reply_id, stream};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
-use crate::keyspace::{Change, EntryId, Group, GroupEdit, Head, Kind, Pending, check_member};
+use crate::keyspace::{Change, ConsumerGroup, EntryId, GroupEdit, Head, Kind, Pending, check_member};
 use crate::resp::Writer;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -271,7 +271,7 @@ fn xpending(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
 }
 
-fn summary(context: &mut Context, group: &Group) -> Outcome {
+fn summary(context: &mut Context, group: &ConsumerGroup) -> Outcome {
     let edges = context.keyspace.pending_edges(group)?;
     context.reply.array(4);
     context.reply.integer(i64::try_from(group.pending).unwrap_or(i64::MAX));
@@ -294,7 +294,7 @@ fn summary(context: &mut Context, group: &Group) -> Outcome {
     Ok(())
 }
 
-fn list(context: &mut Context, group: &Group, request: &PendingRequest) -> Outcome {
+fn list(context: &mut Context, group: &ConsumerGroup, request: &PendingRequest) -> Outcome {
     let owner = match request.consumer {
         None => None,
         Some(name) => match context.keyspace.consumer_number(group, name)? {

@@ -6,7 +6,7 @@ use super::streams_groups::no_such_group;
 use super::streams_ids::{reply_entry, reply_id, reply_range, stream};
 use super::subcommand::{Sub, dispatch, help, wrong_form};
 use super::{Command, Context, Failure, NO_SUCH_KEY, Outcome};
-use crate::keyspace::{Consumer, EntryId, Group, Head, Pending};
+use crate::keyspace::{Consumer, ConsumerGroup, EntryId, Head, Pending};
 use crate::resp::Writer;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -77,7 +77,7 @@ fn id(reply: &mut Writer, name: &str, id: EntryId) {
 }
 
 /// Replies with a group's last delivered id and number of entries read.
-fn progress(reply: &mut Writer, head: &Head, group: &Group) {
+fn progress(reply: &mut Writer, head: &Head, group: &ConsumerGroup) {
     id(reply, "last-delivered-id", group.last);
     number_or_null(reply, "entries-read", group.read.map(|read| read as i64));
     number_or_null(reply, "lag", head.lag(group));
@@ -188,7 +188,7 @@ fn full_groups(context: &mut Context, head: &Head, most: u64) -> Outcome {
     Ok(())
 }
 
-fn full_consumer(context: &mut Context, group: &Group, (owner, consumer): (u64, &Consumer), most: u64) -> Outcome {
+fn full_consumer(context: &mut Context, group: &ConsumerGroup, (owner, consumer): (u64, &Consumer), most: u64) -> Outcome {
     context.reply.map(4);
     text(&mut context.reply, "name", &consumer.name);
     number(&mut context.reply, "seen-time", consumer.seen);
@@ -197,7 +197,7 @@ fn full_consumer(context: &mut Context, group: &Group, (owner, consumer): (u64, 
 }
 
 /// Replies with the pending entries of a group, with names of consumers, or of one consumer.
-fn pending(context: &mut Context, group: &Group, owner: Option<u64>, most: u64, names: &HashMap<u64, &[u8]>) -> Outcome {
+fn pending(context: &mut Context, group: &ConsumerGroup, owner: Option<u64>, most: u64, names: &HashMap<u64, &[u8]>) -> Outcome {
     let mut found: Vec<(EntryId, Pending)> = Vec::new();
     context.keyspace.walk_pending(group, owner, (EntryId::MIN, EntryId::MAX), &mut |id, pending| {
         found.push((id, pending));

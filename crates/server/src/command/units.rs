@@ -3,7 +3,7 @@
 //! Redis counts, describes and permits subcommands like commands of their own (`config|get`). The table of commands names them; their
 //! properties are in this file.
 
-use super::forms::{Form, form_of};
+use super::forms::{LoggedForm, form_of};
 use super::keyspecs::{self, KeySpec};
 use super::spec::{
     self, ADMIN, ALLOW_BUSY, BLOCKING, Command, DANGEROUS, DENYOOM, FAST, Group, LOADING, NOSCRIPT, PUBSUB, READ, SKIP_MONITOR, STALE,
@@ -287,7 +287,7 @@ pub(super) struct Unit {
     /// Number of the subcommand's command; `None`: the unit is a command.
     pub parent: Option<usize>,
     /// Form in which effects are noted, if not by the flags.
-    pub form: Option<Form>,
+    pub form: Option<LoggedForm>,
 }
 
 impl Unit {

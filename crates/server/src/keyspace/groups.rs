@@ -19,7 +19,7 @@ const DAMAGED: Error = Error::Damaged("a group of a stream");
 
 /// A group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
+pub struct ConsumerGroup {
     /// The stream's id, and the number that the group was given when it was made.
     place: GroupPlace,
     /// The id up to which entries were delivered.
@@ -61,9 +61,9 @@ pub struct GroupEdit<'n> {
     /// Database and key of the stream.
     pub(super) of: (usize, &'n [u8]),
     pub(super) name: &'n [u8],
-    pub(super) old: Group,
+    pub(super) old: ConsumerGroup,
     /// The group with all changes made so far.
-    pub group: Group,
+    pub group: ConsumerGroup,
     /// Consumers that have changed, by number.
     consumers: BTreeMap<u64, Consumer>,
     /// New consumers and changed pending entries, if changes are traced.
@@ -77,7 +77,7 @@ pub struct GroupEdit<'n> {
 #[must_use = "what was put in must be finished"]
 pub struct NewGroup {
     name: Vec<u8>,
-    group: Group,
+    group: ConsumerGroup,
     /// The consumer that was added last.
     consumer: Option<(u64, Consumer)>,
     /// Number of pending entries without a consumer so far.
@@ -111,7 +111,7 @@ impl Head {
     }
 
     /// Number of entries yet to be delivered to a group; `None`: unknown.
-    pub fn lag(&self, group: &Group) -> Option<i64> {
+    pub fn lag(&self, group: &ConsumerGroup) -> Option<i64> {
         let known = group.read.filter(|_| !self.has_gap_from(group.last));
         let read = if self.stream.added == 0 { Some(0) } else { known.or_else(|| self.added_up_to(group.last)) };
         // More may be set as read than were ever added.
@@ -119,7 +119,7 @@ impl Head {
     }
 }
 
-impl Group {
+impl ConsumerGroup {
     /// Advances the group to an entry that was delivered.
     pub fn advance(&mut self, head: &Head, id: EntryId) {
         if id <= self.last {
@@ -143,12 +143,13 @@ impl Group {
         out
     }
 
-    fn decode(stream: u64, bytes: &[u8]) -> Result<Group> {
+    fn decode(stream: u64, bytes: &[u8]) -> Result<ConsumerGroup> {
         let read = || {
             let mut from = Decoder::new(bytes);
             let place = (stream, from.varint()?);
             let last = EntryId::from_bytes(from.bytes(ENTRY_ID)?)?;
-            let group = Group { place, last, read: from.varint()?.checked_sub(1), pending: from.varint()?, consumers: from.varint()? };
+            let group =
+                ConsumerGroup { place, last, read: from.varint()?.checked_sub(1), pending: from.varint()?, consumers: from.varint()? };
             from.is_empty().then_some(group)
         };
         read().ok_or(DAMAGED)
@@ -198,36 +199,36 @@ impl Keyspace {
     }
 
     /// A group of a stream.
-    pub fn group(&self, head: &Head, name: &[u8]) -> Result<Option<Group>> {
+    pub fn group(&self, head: &Head, name: &[u8]) -> Result<Option<ConsumerGroup>> {
         check_member(name)?;
-        self.element(&layout::group_key(head.id, name))?.map(|bytes| Group::decode(head.id, &bytes)).transpose()
+        self.element(&layout::group_key(head.id, name))?.map(|bytes| ConsumerGroup::decode(head.id, &bytes)).transpose()
     }
 
     /// All groups of a stream by name.
-    pub fn groups(&self, head: &Head) -> Result<Vec<(Vec<u8>, Group)>> {
+    pub fn groups(&self, head: &Head) -> Result<Vec<(Vec<u8>, ConsumerGroup)>> {
         let mut all = Vec::new();
         self.turn.walk(FamilyKind::Elements, &layout::groups(head.id), Direction::Forward, &mut |place, value| {
-            all.push((layout::split_group_key(place).unwrap_or_default().to_vec(), Group::decode(head.id, value)));
+            all.push((layout::split_group_key(place).unwrap_or_default().to_vec(), ConsumerGroup::decode(head.id, value)));
             ControlFlow::Continue(())
         })?;
         all.into_iter().map(|(name, group)| Ok((name, group?))).collect()
     }
 
     /// The number of a consumer.
-    pub fn consumer_number(&self, group: &Group, name: &[u8]) -> Result<Option<u64>> {
+    pub fn consumer_number(&self, group: &ConsumerGroup, name: &[u8]) -> Result<Option<u64>> {
         check_member(name)?;
         let number = |bytes: Vec<u8>| Decoder::new(&bytes).varint().ok_or(DAMAGED);
         self.element(&layout::consumer_name_key(group.place, name))?.map(number).transpose()
     }
 
     /// A consumer by its number.
-    pub fn consumer(&self, group: &Group, number: u64) -> Result<Consumer> {
+    pub fn consumer(&self, group: &ConsumerGroup, number: u64) -> Result<Consumer> {
         let bytes = self.element(&layout::consumer_key(group.place, number))?.ok_or(DAMAGED)?;
         Consumer::decode(&bytes)
     }
 
     /// All consumers of a group with their numbers, by name.
-    pub fn consumers(&self, group: &Group) -> Result<Vec<(u64, Consumer)>> {
+    pub fn consumers(&self, group: &ConsumerGroup) -> Result<Vec<(u64, Consumer)>> {
         let mut numbers = Vec::new();
         self.turn.walk(FamilyKind::Elements, &layout::consumer_names(group.place), Direction::Forward, &mut |_, value| {
             numbers.push(Decoder::new(value).varint().ok_or(DAMAGED));
@@ -237,12 +238,18 @@ impl Keyspace {
     }
 
     /// A pending entry.
-    pub fn pending(&self, group: &Group, id: EntryId) -> Result<Option<Pending>> {
+    pub fn pending(&self, group: &ConsumerGroup, id: EntryId) -> Result<Option<Pending>> {
         self.element(&layout::pending_key(group.place, id))?.map(|bytes| Pending::decode(&bytes)).transpose()
     }
 
     /// Shows `visit` the pending entries of a group, or of one of its consumers, from one id up to and including another, until it breaks.
-    pub fn walk_pending(&self, group: &Group, owner: Option<u64>, range: (EntryId, EntryId), visit: &mut VisitPending) -> Result<()> {
+    pub fn walk_pending(
+        &self,
+        group: &ConsumerGroup,
+        owner: Option<u64>,
+        range: (EntryId, EntryId),
+        visit: &mut VisitPending,
+    ) -> Result<()> {
         let bounds = match owner {
             None => layout::pending(group.place, range.0, range.1),
             Some(consumer) => layout::owned(group.place, consumer, range.0, range.1),
@@ -265,7 +272,7 @@ impl Keyspace {
     }
 
     /// The lowest and the highest id that is pending in a group.
-    pub fn pending_edges(&self, group: &Group) -> Result<Option<(EntryId, EntryId)>> {
+    pub fn pending_edges(&self, group: &ConsumerGroup) -> Result<Option<(EntryId, EntryId)>> {
         let bounds = layout::pending(group.place, EntryId::MIN, EntryId::MAX);
         let edge = |direction| {
             let mut found = None;
@@ -286,7 +293,7 @@ impl Keyspace {
         if self.group(head, name)?.is_some() {
             return Ok(None);
         }
-        let group = Group { place: (head.id, self.new_id()?), last, read, pending: 0, consumers: 0 };
+        let group = ConsumerGroup { place: (head.id, self.new_id()?), last, read, pending: 0, consumers: 0 };
         Ok(Some(NewGroup { name: name.to_vec(), group, consumer: None, unowned: 0 }))
     }
 
@@ -339,7 +346,7 @@ impl Keyspace {
     }
 
     /// Assigns a number to a new consumer.
-    fn put_consumer_name(&mut self, group: &Group, name: &[u8]) -> Result<u64> {
+    fn put_consumer_name(&mut self, group: &ConsumerGroup, name: &[u8]) -> Result<u64> {
         let number = self.new_id()?;
         let mut value = Vec::with_capacity(7);
         put_varint(&mut value, number);
@@ -352,14 +359,14 @@ impl Keyspace {
 impl Keyspace {
     /// Makes a group; the caller has seen that there is none of this name.
     pub fn create_group(&mut self, head: &Head, name: &[u8], last: EntryId, read: Option<u64>) -> Result<()> {
-        let group = Group { place: (head.id, self.new_id()?), last, read, pending: 0, consumers: 0 };
+        let group = ConsumerGroup { place: (head.id, self.new_id()?), last, read, pending: 0, consumers: 0 };
         self.turn.put(FamilyKind::Elements, layout::group_key(head.id, name), group.encode());
         Ok(())
     }
 
     /// Removes a group and everything that belongs to it. Counts as a change of the key: clients that wait for the group's entries must
     /// hear of it.
-    pub fn remove_group(&mut self, (db, key): (usize, &[u8]), name: &[u8], group: &Group) -> Result<()> {
+    pub fn remove_group(&mut self, (db, key): (usize, &[u8]), name: &[u8], group: &ConsumerGroup) -> Result<()> {
         self.make_stale(key, false);
         self.touch(db, key);
         self.turn.delete(FamilyKind::Elements, layout::group_key(group.place.0, name));
@@ -495,12 +502,12 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let group = Group { place: (7, 300), last: EntryId::new(1, 2), read: Some(4), pending: 5, consumers: 6 };
+        let group = ConsumerGroup { place: (7, 300), last: EntryId::new(1, 2), read: Some(4), pending: 5, consumers: 6 };
         let bytes = group.encode();
         assert_eq!(bytes, b"\xac\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x05\x05\x06");
-        assert_eq!(Group::decode(7, &bytes).unwrap(), group);
-        let unknown = Group { read: None, ..group };
-        assert_eq!(Group::decode(7, &unknown.encode()).unwrap(), unknown);
+        assert_eq!(ConsumerGroup::decode(7, &bytes).unwrap(), group);
+        let unknown = ConsumerGroup { read: None, ..group };
+        assert_eq!(ConsumerGroup::decode(7, &unknown.encode()).unwrap(), unknown);
         let consumer = Consumer { name: b"me".to_vec(), seen: 300, pending: 1 };
         assert_eq!(consumer.encode(), b"\xac\x02\x01me");
         assert_eq!(Consumer::decode(&consumer.encode()).unwrap(), consumer);
@@ -511,11 +518,11 @@ mod tests {
 
     #[test]
     fn damage_is_noticed() {
-        let group = Group { place: (7, 300), last: EntryId::MAX, read: Some(4), pending: 5, consumers: 6 }.encode();
+        let group = ConsumerGroup { place: (7, 300), last: EntryId::MAX, read: Some(4), pending: 5, consumers: 6 }.encode();
         for end in 0..group.len() {
-            assert!(Group::decode(7, &group[..end]).is_err(), "cut at {end}");
+            assert!(ConsumerGroup::decode(7, &group[..end]).is_err(), "cut at {end}");
         }
-        assert!(Group::decode(7, &[&group[..], b"\0"].concat()).is_err());
+        assert!(ConsumerGroup::decode(7, &[&group[..], b"\0"].concat()).is_err());
         assert!(
             Consumer::decode(b"\x01").is_err() && Pending::decode(b"\x01\x02").is_err() && Pending::decode(b"\x01\x02\x03\x04").is_err()
         );
@@ -525,7 +532,7 @@ mod tests {
     fn the_lag_is_told_where_it_is_known() {
         let stream = StreamHead { first: EntryId::new(3, 0), last: EntryId::new(9, 0), max_deleted: EntryId::MIN, added: 10 };
         let head = Head { count: 5, stream, ..Head::collection(Kind::Stream, 1) };
-        let group = |ms, read| Group { place: (1, 2), last: EntryId::new(ms, 0), read, pending: 0, consumers: 0 };
+        let group = |ms, read| ConsumerGroup { place: (1, 2), last: EntryId::new(ms, 0), read, pending: 0, consumers: 0 };
         assert_eq!(head.lag(&group(0, None)), Some(5), "before all entries");
         assert_eq!(head.lag(&group(3, None)), Some(4), "at the first one");
         assert_eq!(head.lag(&group(4, None)), None);

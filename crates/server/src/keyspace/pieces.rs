@@ -44,7 +44,7 @@ struct Piece {
 
 /// Storage of a string that is being changed.
 #[derive(Debug)]
-enum Form {
+enum StringStorage {
     /// In the entry, behind its start.
     Whole { entry: Vec<u8>, at: usize },
     /// Pieces that were looked at, by number.
@@ -57,7 +57,7 @@ pub struct StringEdit<'t> {
     /// Id under which the pieces are stored as elements; 0: there are none yet.
     id: u64,
     length: u64,
-    form: Form,
+    form: StringStorage,
 }
 
 impl StringEdit<'_> {
@@ -72,7 +72,7 @@ impl StringEdit<'_> {
         if grows {
             self.length = length;
             self.before_change();
-            if let Form::Whole { entry, at } = &mut self.form {
+            if let StringStorage::Whole { entry, at } = &mut self.form {
                 entry.resize(*at + usize::try_from(length).unwrap_or(usize::MAX), 0);
             }
         }
@@ -81,12 +81,12 @@ impl StringEdit<'_> {
 
     /// Splits a long string into pieces before it is changed.
     fn before_change(&mut self) {
-        let Form::Whole { entry, at } = &self.form else { return };
+        let StringStorage::Whole { entry, at } = &self.form else { return };
         // A string above the limit was written by an earlier version, and stays as it is.
         if (PIECES_FROM..=LONGEST_STORED).contains(&self.length) {
             let pieces = entry.get(*at..).unwrap_or_default().chunks(PIECE);
             let piece = |bytes: &[u8]| Piece { bytes: padded(bytes), is_changed: true };
-            self.form = Form::Pieces((0..).zip(pieces.map(piece)).collect());
+            self.form = StringStorage::Pieces((0..).zip(pieces.map(piece)).collect());
         }
     }
 
@@ -94,11 +94,11 @@ impl StringEdit<'_> {
     pub fn read(&mut self, from: u64, out: &mut [u8]) -> Result<()> {
         out.fill(0);
         match &mut self.form {
-            Form::Whole { entry, at } => {
+            StringStorage::Whole { entry, at } => {
                 let there = usize::try_from(from).ok().and_then(|from| entry.get(*at + from..)).unwrap_or_default();
                 lay_over(out, there);
             }
-            Form::Pieces(pieces) => {
+            StringStorage::Pieces(pieces) => {
                 for (index, skip, part) in spans(from, out.len()) {
                     let piece = look(pieces, self.turn, self.id, index)?;
                     lay_over(out.get_mut(part).unwrap_or_default(), piece.bytes.get(skip..).unwrap_or_default());
@@ -112,11 +112,11 @@ impl StringEdit<'_> {
     pub fn write(&mut self, from: u64, bytes: &[u8]) -> Result<()> {
         self.before_change();
         match &mut self.form {
-            Form::Whole { entry, at } => {
+            StringStorage::Whole { entry, at } => {
                 let there = usize::try_from(from).ok().and_then(|from| entry.get_mut(*at + from..)).unwrap_or_default();
                 lay_over(there, bytes);
             }
-            Form::Pieces(pieces) => {
+            StringStorage::Pieces(pieces) => {
                 for (index, skip, part) in spans(from, bytes.len()) {
                     let from = bytes.get(part).unwrap_or_default();
                     let piece = if from.len() == PIECE {
@@ -320,7 +320,7 @@ impl Keyspace {
     pub fn change_string(&mut self, db: usize, key: &[u8], change: impl FnOnce(&mut StringEdit) -> Result<bool>) -> Result<()> {
         let old = self.find_kind(db, key, Kind::String)?;
         let (id, length, form) = match old {
-            Some(head) if head.is_in_pieces() => (head.id, head.count, Form::Pieces(BTreeMap::new())),
+            Some(head) if head.is_in_pieces() => (head.id, head.count, StringStorage::Pieces(BTreeMap::new())),
             _ => {
                 if old.is_none() {
                     self.entry = Head::string(None).encode(b"");
@@ -331,7 +331,7 @@ impl Keyspace {
                 // The entry that was read is changed and written: changing a bit costs one copy of the string.
                 self.known.version = None;
                 let (entry, at) = (std::mem::take(&mut self.entry), self.string_at);
-                (0, entry.len().saturating_sub(at) as u64, Form::Whole { entry, at })
+                (0, entry.len().saturating_sub(at) as u64, StringStorage::Whole { entry, at })
             }
         };
         let mut string = StringEdit { turn: &self.turn, id, length, form };
@@ -340,14 +340,14 @@ impl Keyspace {
         }
         let StringEdit { length, form, .. } = string;
         match form {
-            Form::Whole { entry, .. } => {
+            StringStorage::Whole { entry, .. } => {
                 self.counters.keys[db] += u64::from(old.is_none());
                 let new = Head { size: Some(length), ..Head::string(None) };
                 self.count_bytes(db, key, old.as_ref(), Some(&new));
                 self.turn.put(FamilyKind::Keys, layout::entry_key(self.seed, self.counters.places.of(db), key), entry);
                 self.changed(db, key, if old.is_none() { Change::Made } else { Change::Changed });
             }
-            Form::Pieces(pieces) => {
+            StringStorage::Pieces(pieces) => {
                 let id = if id == 0 { self.new_id()? } else { id };
                 self.put_pieces(id, &pieces, old.is_some_and(|old| old.is_in_pieces()));
                 let new = Head { id, count: length, size: Some(length), ..old.unwrap_or(Head::string(None)) };

@@ -35,7 +35,7 @@ const GROUP: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Largest memory of a piece without its name, bytes: vectors may have twice the capacity that they need. And the memory of an outline
 /// beside.
-const PIECE_BYTES: u64 = 2 * size_of::<Piece>() as u64;
+const PIECE_BYTES: u64 = 2 * size_of::<RankPiece>() as u64;
 const OUTLINE_BYTES: u64 = 256;
 /// Largest memory of a name beside its own bytes.
 const NAME_BYTES: u64 = 24;
@@ -77,14 +77,14 @@ impl Order {
 
 /// The members between a place and the start of the next piece.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct RankPiece {
     /// Start of the piece: not a member, but the shortest place that separates its first member from the one before.
     number: u64,
     name: Box<[u8]>,
     members: u64,
 }
 
-impl Piece {
+impl RankPiece {
     fn start(&self) -> OrderKey<'_> {
         (self.number, &self.name)
     }
@@ -95,27 +95,27 @@ impl Piece {
     }
 
     /// A piece without members that starts behind one place and contains the other.
-    fn between(last: OrderKey, next: OrderKey) -> Piece {
+    fn between(last: OrderKey, next: OrderKey) -> RankPiece {
         let same = last.1.iter().zip(next.1).take_while(|(a, b)| a == b).count();
         let name = if last.0 == next.0 { next.1.get(..=same).unwrap_or(next.1) } else { b"" };
-        Piece { number: next.0, name: name.into(), members: 0 }
+        RankPiece { number: next.0, name: name.into(), members: 0 }
     }
 }
 
 /// Consecutive pieces, at least one. Groups keep both their own pieces and the number of all groups small.
 #[derive(Debug)]
-struct Group {
+struct PieceGroup {
     members: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<RankPiece>,
 }
 
-impl Group {
-    fn new(pieces: Vec<Piece>) -> Group {
-        Group { members: pieces.iter().map(|piece| piece.members).sum(), pieces }
+impl PieceGroup {
+    fn new(pieces: Vec<RankPiece>) -> PieceGroup {
+        PieceGroup { members: pieces.iter().map(|piece| piece.members).sum(), pieces }
     }
 
     fn start(&self) -> OrderKey<'_> {
-        self.pieces.first().map_or((0, b""), Piece::start)
+        self.pieces.first().map_or((0, b""), RankPiece::start)
     }
 }
 
@@ -139,7 +139,7 @@ pub(super) struct Outline {
     /// Intended number of members of a piece.
     length: u64,
     members: u64,
-    groups: Vec<Group>,
+    groups: Vec<PieceGroup>,
     pieces: u64,
     bytes: u64,
     /// When the outline was used last.
@@ -162,9 +162,9 @@ fn locate(counts: impl Iterator<Item = u64>, position: u64) -> (usize, u64) {
 impl Outline {
     /// An outline of one piece.
     fn new(of: (u64, Order), length: u64, members: u64) -> Outline {
-        let piece = Piece { number: 0, name: Box::default(), members };
+        let piece = RankPiece { number: 0, name: Box::default(), members };
         let bytes = OUTLINE_BYTES + piece.bytes();
-        Outline { of, length, members, groups: vec![Group::new(vec![piece])], pieces: 1, bytes, look: 0 }
+        Outline { of, length, members, groups: vec![PieceGroup::new(vec![piece])], pieces: 1, bytes, look: 0 }
     }
 
     fn spot(&self, place: OrderKey) -> Spot {
@@ -203,22 +203,22 @@ impl Outline {
     }
 
     /// Replaces a found piece by several.
-    fn cut(&mut self, found: &Found, cuts: Vec<Piece>) {
+    fn cut(&mut self, found: &Found, cuts: Vec<RankPiece>) {
         if cuts.is_empty() {
             return;
         }
         let (at, piece) = found.spot;
         let group = &mut self.groups[at];
         self.bytes -= group.pieces[piece].bytes();
-        self.bytes += cuts.iter().map(Piece::bytes).sum::<u64>();
+        self.bytes += cuts.iter().map(RankPiece::bytes).sum::<u64>();
         self.pieces += cuts.len() as u64 - 1;
         group.pieces.splice(piece..=piece, cuts);
         let mut pieces = mem::take(&mut group.pieces).into_iter();
-        let divided: Vec<Group> = if pieces.len() > 2 * GROUP {
-            let chunks = iter::from_fn(|| Some(pieces.by_ref().take(GROUP).collect()).filter(|chunk: &Vec<Piece>| !chunk.is_empty()));
-            chunks.map(Group::new).collect()
+        let divided: Vec<PieceGroup> = if pieces.len() > 2 * GROUP {
+            let chunks = iter::from_fn(|| Some(pieces.by_ref().take(GROUP).collect()).filter(|chunk: &Vec<RankPiece>| !chunk.is_empty()));
+            chunks.map(PieceGroup::new).collect()
         } else {
-            vec![Group::new(pieces.collect())]
+            vec![PieceGroup::new(pieces.collect())]
         };
         self.groups.splice(at..=at, divided);
         self.members = self.groups.iter().map(|group| group.members).sum();
@@ -264,7 +264,7 @@ impl Outline {
 #[derive(Debug)]
 struct Cutter {
     length: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<RankPiece>,
     /// Lower bound for the start of the next piece: the start of the whole, or the last member of a piece that is full (excluded).
     last: (u64, Vec<u8>),
 }
@@ -278,7 +278,7 @@ impl Cutter {
 
     fn pass(&mut self, place: OrderKey) {
         if self.pieces.last().is_none_or(|piece| piece.members >= self.length) {
-            self.pieces.push(Piece::between((self.last.0, &self.last.1), place));
+            self.pieces.push(RankPiece::between((self.last.0, &self.last.1), place));
         }
         let Some(piece) = self.pieces.last_mut() else { return };
         piece.members += 1;
@@ -419,7 +419,7 @@ impl Ranks {
         let bytes: u64 = self.outlines.values().map(|outline| outline.bytes).sum();
         assert_eq!((self.used, self.looks.len()), (bytes, self.outlines.len()), "{what}");
         let Some(outline) = self.outlines.get(&(id, order)) else { return };
-        let pieces: Vec<&Piece> = outline.groups.iter().flat_map(|group| &group.pieces).collect();
+        let pieces: Vec<&RankPiece> = outline.groups.iter().flat_map(|group| &group.pieces).collect();
         let bytes: u64 = pieces.iter().map(|piece| piece.bytes()).sum();
         assert_eq!((outline.pieces, outline.bytes), (pieces.len() as u64, bytes + OUTLINE_BYTES), "{what}");
         assert!(pieces.is_sorted_by(|a, b| a.start() < b.start()), "{what}");

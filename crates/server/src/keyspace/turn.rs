@@ -11,7 +11,7 @@ use super::committer::Committer;
 use super::error::Result;
 use super::hot::{Counting, Hot, Part, Purpose};
 use super::layout::{Bounds, FamilyKind};
-use super::written::{Key, Written};
+use super::written::{PrefixedKey, Written};
 use sinterdb::clock::{Clock, SystemClock};
 use sinterdb::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use std::cell::{Cell, OnceCell};
@@ -404,7 +404,7 @@ impl Turn {
             return Ok(None);
         }
         let writes = self.writes(family);
-        let range = writes.written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
+        let range = writes.written.order().range(PrefixedKey::new(from.as_slice())..PrefixedKey::new(to.as_slice()));
         let mut written = Peek { written: &writes.written, range, direction };
         let mut fresh = written.next();
         let mut stored = self.stored(writes, bounds, direction, patience)?;
@@ -537,7 +537,7 @@ impl Direction {
 /// Written keys in the order of a walk.
 struct Peek<'a> {
     written: &'a Written,
-    range: btree_map::Range<'a, Key<'a>, usize>,
+    range: btree_map::Range<'a, PrefixedKey<'a>, usize>,
     direction: Direction,
 }
 

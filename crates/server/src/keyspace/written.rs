@@ -24,20 +24,20 @@ const GARBAGE: usize = 1 << 20;
 
 /// A key with its first bytes in front, so that the tree reads the memory of a key only where these are equal.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key<'k> {
+pub(super) struct PrefixedKey<'k> {
     prefix: u64,
     pub bytes: Cow<'k, [u8]>,
 }
 
-impl<'k> Key<'k> {
+impl<'k> PrefixedKey<'k> {
     pub fn new(bytes: impl Into<Cow<'k, [u8]>>) -> Self {
         let bytes = bytes.into();
-        Key { prefix: key::prefix(&bytes), bytes }
+        PrefixedKey { prefix: key::prefix(&bytes), bytes }
     }
 }
 
 /// Keys in order, and the numbers of their entries.
-pub(super) type Order<'k> = BTreeMap<Key<'k>, usize>;
+pub(super) type Order<'k> = BTreeMap<PrefixedKey<'k>, usize>;
 
 /// A range of the bytes of a [`Written`].
 #[derive(Debug, Clone, Copy)]
@@ -222,7 +222,7 @@ impl Written {
     pub fn order<'k>(&'k self) -> &'k Order<'k> {
         self.order.get_or_init(|| {
             let entries = self.entries.iter().enumerate().filter(|(_, entry)| !entry.value.is_taken_back());
-            entries.map(|(number, entry)| (Key::new(self.bytes[entry.key.range()].to_vec()), number)).collect()
+            entries.map(|(number, entry)| (PrefixedKey::new(self.bytes[entry.key.range()].to_vec()), number)).collect()
         })
     }
 
@@ -279,7 +279,7 @@ impl Written {
         if old.is_taken_back() {
             self.len += 1;
             if let Some(order) = self.order.get_mut() {
-                order.insert(Key::new(key.to_vec()), number);
+                order.insert(PrefixedKey::new(key.to_vec()), number);
             }
         }
         (number, old.is_taken_back())
@@ -385,7 +385,7 @@ mod tests {
         if random.below(3) == 0 {
             let from = random.bytes(3, b"abc");
             let to = [&from[..], &random.bytes(2, b"abc"), b"c"].concat();
-            let walked = written.order().range(Key::new(from.as_slice())..Key::new(to.as_slice()));
+            let walked = written.order().range(PrefixedKey::new(from.as_slice())..PrefixedKey::new(to.as_slice()));
             let walked: Vec<_> =
                 walked.map(|(key, number)| (key.bytes.to_vec(), written.value(*number).unwrap().map(<[u8]>::to_vec))).collect();
             assert_eq!(walked, model.range(from..to).map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>());

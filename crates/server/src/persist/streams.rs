@@ -2,7 +2,7 @@
 
 use super::error::{LoadError, SaveError};
 use super::steps::Steps;
-use crate::keyspace::{self, Edit, EntryId, Group, Head, Keyspace, NewGroup, encode_fields, fields};
+use crate::keyspace::{self, ConsumerGroup, Edit, EntryId, Head, Keyspace, NewGroup, encode_fields, fields};
 use crate::rdb::{Node, Nodes, Output, StreamElement, StreamEntryId, StreamField, StreamState, Version};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -145,7 +145,13 @@ pub(super) fn write<W: Write>(out: &mut Output<W>, version: Version, keyspace: &
     groups.iter().try_for_each(|(name, group)| write_group(out, version, keyspace, name, group))
 }
 
-fn write_group<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keyspace, name: &[u8], group: &Group) -> Result<(), SaveError> {
+fn write_group<W: Write>(
+    out: &mut Output<W>,
+    version: Version,
+    keyspace: &Keyspace,
+    name: &[u8],
+    group: &ConsumerGroup,
+) -> Result<(), SaveError> {
     out.stream_group(version, name, to_file(group.last), group.read)?;
     out.length(group.pending)?;
     let mut steps = Steps::default();

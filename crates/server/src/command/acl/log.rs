@@ -9,7 +9,7 @@ const LOOKED_AT: usize = 10;
 
 /// A refusal, or several similar ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::command) struct Entry {
+pub(in crate::command) struct AclLogEntry {
     pub count: u64,
     /// `auth`, `command`, `key` or `channel`.
     pub reason: &'static str,
@@ -24,8 +24,8 @@ pub(in crate::command) struct Entry {
     pub client: String,
 }
 
-impl Entry {
-    fn resembles(&self, other: &Entry) -> bool {
+impl AclLogEntry {
+    fn resembles(&self, other: &AclLogEntry) -> bool {
         let same = (self.reason, self.context, &self.object, &self.user) == (other.reason, other.context, &other.object, &other.user);
         same && self.at.abs_diff(other.at) <= TOGETHER_MS
     }
@@ -33,13 +33,13 @@ impl Entry {
 
 /// Refusals, newest first.
 #[derive(Debug, Default)]
-pub(in crate::command) struct Log {
-    entries: VecDeque<Entry>,
+pub(in crate::command) struct AclLog {
+    entries: VecDeque<AclLogEntry>,
 }
 
-impl Log {
+impl AclLog {
     /// Notes a refusal, and keeps at most `most` entries.
-    pub fn add(&mut self, mut entry: Entry, most: usize) {
+    pub fn add(&mut self, mut entry: AclLogEntry, most: usize) {
         if let Some(known) = self.entries.iter().take(LOOKED_AT).position(|known| known.resembles(&entry)) {
             entry.count += self.entries.remove(known).map_or(0, |known| known.count);
         }
@@ -51,7 +51,7 @@ impl Log {
         self.entries.clear();
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &AclLogEntry> {
         self.entries.iter()
     }
 }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_resembles_is_counted() {
-        let entry = |object: &str, at| Entry {
+        let entry = |object: &str, at| AclLogEntry {
             count: 1,
             reason: "key",
             context: "toplevel",
@@ -71,7 +71,7 @@ mod tests {
             at,
             client: String::new(),
         };
-        let mut log = Log::default();
+        let mut log = AclLog::default();
         log.add(entry("a", 0), 3);
         log.add(entry("b", 1), 3);
         log.add(entry("a", 2), 3);

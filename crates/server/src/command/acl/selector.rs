@@ -3,7 +3,7 @@
 
 use super::Refused;
 use super::channels;
-use crate::command::keyspecs::{self, Key};
+use crate::command::keyspecs::{self, KeyArgument};
 use crate::command::spec::NO_AUTH;
 use crate::command::units::{Unit, Units, category};
 use crate::glob;
@@ -300,7 +300,7 @@ impl Selector {
         argument.is_some_and(|argument| self.first_arguments(request.number).iter().any(|known| argument.eq_ignore_ascii_case(known)))
     }
 
-    fn allows_key(&self, request: &Request, key: Key) -> bool {
+    fn allows_key(&self, request: &Request, key: KeyArgument) -> bool {
         let name = request.arguments.get(key.position).copied().unwrap_or_default();
         let fits = |known: &KeyPattern| (known.reads || !key.is_read()) && (known.writes || !key.is_written());
         self.keys.iter().any(|known| fits(known) && glob::matches(&known.pattern, name))
@@ -320,7 +320,7 @@ pub(in crate::command) struct Request<'a> {
     pub unit: &'static Unit,
     pub arguments: &'a [&'a [u8]],
     /// Filled when the first selector asks.
-    keys: std::cell::OnceCell<Vec<Key>>,
+    keys: std::cell::OnceCell<Vec<KeyArgument>>,
 }
 
 impl<'a> Request<'a> {
@@ -329,7 +329,7 @@ impl<'a> Request<'a> {
     }
 
     /// The keys of the request; none if the arguments are malformed, in which case the command refuses them.
-    fn keys(&self) -> &[Key] {
+    fn keys(&self) -> &[KeyArgument] {
         self.keys.get_or_init(|| keyspecs::keys(self.unit.command, self.unit.specs, self.arguments).unwrap_or_default())
     }
 }
