@@ -1,5 +1,5 @@
-//! Chooses the codec of a level by cost per byte written: a pure function of measurements. docs/engine/compression.md describes the model and
-//! its limits.
+//! Chooses the codec of a level by cost per byte written: a pure function of measurements. docs/engine/compression.md describes the model
+//! and its limits.
 
 use crate::codec::{Codec, Compression};
 use crate::table::SLOW_GUESS_NS;
