@@ -53,8 +53,9 @@ fn settle(idle_percent: u64, value: impl Fn(usize) -> Vec<u8>) -> (Codec, String
     let builder = Db::builder().clock(clock.clone()).identity([7; 16]).system_root(root.path()).family("default", auto());
     let db = try_open(&store, builder).unwrap();
     for round in 1..=40u64 {
-        clock.advance_ns(10 * MINUTE * 1_000_000_000);
+        // In this order: a machine whose processors count nothing while time passes has none to spare.
         set_machine(root.path(), 100 + round * 10 * MINUTE, idle_percent);
+        clock.advance_ns(10 * MINUTE * 1_000_000_000);
         (0..500).for_each(|n| db.put(&key(n), &value(n + round as usize * 1000)).unwrap());
         db.flush().unwrap();
         db.compact_range(&db.default_family(), None, None).unwrap();

@@ -101,6 +101,7 @@ fn no_ticker_is_listed_that_nothing_feeds() {
         "sinterdb.placed",
         "sinterdb.zones",
         "sinterdb.limits.unknown",
+        "without.thread",
     ];
     let silent: Vec<_> =
         db.stats().tickers.into_iter().filter(|t| t.1 == 0 && !quiet.iter().any(|q| t.0.contains(q))).map(|t| t.0).collect();
