@@ -16,7 +16,7 @@ pub use link::parse;
 pub use link::{Ending, Established, Failure, Link, News, Plan, Target, successor};
 pub use load::{Silent, load};
 pub use tail::Tail;
-pub use upstream::{Failover, FullSyncs, State, Untold, Upstream};
+pub use upstream::{Failover, FullSyncs, State, Untold, Upstream, has_passed};
 pub use wire::{Progress, Transport, Wire};
 
 use crate::feed::{Feed, Source};

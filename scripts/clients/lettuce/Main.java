@@ -22,7 +22,7 @@ public class Main {
         }
     }
 
-    static void basics(RedisClient client, RedisCommands<String, String> redis) {
+    static void basics(RedisCommands<String, String> redis) {
         equal(redis.set("s", "1", SetArgs.Builder.ex(100).nx()), "OK");
         equal(redis.setGet("s", "2"), "1");
         redis.zadd("z", ScoredValue.just(1.5, "a"), ScoredValue.just(2, "b"));
@@ -39,8 +39,6 @@ public class Main {
         equal(redis.eval("return ARGV[1]", ScriptOutputType.VALUE, new String[] {"s"}, "given"), "given");
         redis.functionLoad("#!lua name=library\nredis.register_function('echo', function(keys, args) return args[1] end)", true);
         equal(redis.fcall("echo", ScriptOutputType.VALUE, new String[0], "x"), "x");
-        redis.aclSetuser("bob", AclSetuserArgs.Builder.on().addPassword("secret").allCommands().allKeys());
-        redis.aclSetuser("bob", AclSetuserArgs.Builder.removeCommand(io.lettuce.core.protocol.CommandType.SET));
     }
 
     static void asynchronous(StatefulRedisConnection<String, String> connection) {
@@ -54,7 +52,7 @@ public class Main {
         redis.multi();
         redis.set("t", "1");
         redis.incr("t");
-        equal(List.copyOf(redis.exec().stream().toList()), List.of("OK", 2L));
+        equal(redis.exec().stream().toList(), List.of("OK", 2L));
         equal(connection.reactive().get("t").block(Duration.ofSeconds(20)), "2");
     }
 
@@ -130,7 +128,7 @@ public class Main {
                 try (var connection = client.connect()) {
                     var redis = connection.sync();
                     redis.flushall();
-                    basics(client, redis);
+                    basics(redis);
                     asynchronous(connection);
                     channels(client, redis);
                     streams(redis);

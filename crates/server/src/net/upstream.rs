@@ -12,7 +12,7 @@ use crate::command::{Client, Server, Session};
 use crate::keyspace::{DATABASES, Keyspace, StreamId, StreamPosition};
 use crate::log::Level;
 use crate::replication::{
-    Address, Ending, Established, Failover, Failure, FullSyncs, Link, News, Plan, State, Target, Transport, successor,
+    Address, Ending, Established, Failover, Failure, FullSyncs, Link, News, Plan, State, Target, Transport, has_passed, successor,
 };
 use mio::Interest;
 use mio::net::TcpStream;
@@ -45,11 +45,6 @@ pub(super) struct PrimaryLink {
     /// A commit and the stream's offset at it, kept until the commit is synced; and the last offset that is known to be durable.
     mark: Option<(u64, u64)>,
     durable: Option<u64>,
-}
-
-/// Whether so many milliseconds have passed. A clock that goes back does not stop anything.
-fn has_passed(since: Option<u64>, ms: u64, now: u64) -> bool {
-    since.is_none_or(|since| now < since || now - since >= ms)
 }
 
 impl EventLoop {

@@ -121,7 +121,7 @@ impl FullSyncs {
     /// A full synchronisation has failed, or the link that carried the stream has ended. Returns the number in a row, and the milliseconds
     /// that the replica waits; `None`: it does not wait.
     pub fn end(&mut self, now: u64) -> Option<(u32, u64)> {
-        if self.up.take().is_some_and(|up| has_passed(up, GOOD_MS, now)) {
+        if self.up.take().is_some_and(|up| has_passed(Some(up), GOOD_MS, now)) {
             self.in_row = 0;
         }
         self.ended = Some(now);
@@ -131,7 +131,7 @@ impl FullSyncs {
 
     /// Whether the replica may ask its primary.
     pub fn may_ask(&self, now: u64) -> bool {
-        self.ended.is_none_or(|ended| has_passed(ended, self.wait_ms(), now))
+        has_passed(self.ended, self.wait_ms(), now)
     }
 
     fn wait_ms(&self) -> u64 {
@@ -142,9 +142,9 @@ impl FullSyncs {
     }
 }
 
-/// Whether so many milliseconds have passed since a moment. A clock that goes back does not stop anything.
-fn has_passed(since: u64, ms: u64, now: u64) -> bool {
-    now < since || now - since >= ms
+/// Whether so many milliseconds have passed since a moment, if there was one. A clock that goes back does not stop anything.
+pub fn has_passed(since: Option<u64>, ms: u64, now: u64) -> bool {
+    since.is_none_or(|since| now < since || now - since >= ms)
 }
 
 /// A failure of a primary's request of which the log is to be told.

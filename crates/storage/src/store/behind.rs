@@ -1,6 +1,5 @@
 //! Write-behind: a separate thread appends the bytes of a producer, so that the copy into the page cache and the start of write-back cost
-//! the producer nothing as long as a core is idle; in a compaction they take three tenths of its time. At most one piece
-//! waits while another is written.
+//! the producer nothing as long as a core is idle. At most one piece waits while another is written.
 
 use super::{Appender, Result};
 use parking_lot::Mutex;

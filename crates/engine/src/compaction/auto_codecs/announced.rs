@@ -32,6 +32,7 @@ impl Auto {
 #[cfg(test)]
 impl Auto {
     /// Bytes that running compactions have yet to write to each level.
+    #[cfg(test)]
     pub fn coming(&self) -> Vec<u64> {
         self.state.lock().levels.iter().map(|level| level.coming).collect()
     }
