@@ -40,6 +40,8 @@ const YOUNG: &str = "untracked, taken for young";
 const BEFORE: &str = "data from before";
 const PRESERVE: &str = "preserve_internal_time_seconds";
 const PRECLUDE: &str = "preclude_last_level_data_seconds";
+/// Measure of the reads alone: the tree as the merge left it.
+const READS: &str = "reads";
 
 /// The name of a cell.
 pub fn name(variant: &str) -> String {
@@ -63,7 +65,9 @@ fn cell(sizes: &Sizes, time: &Time, variant: &str) -> Cell {
     let workload = migrated(sizes, time, variant);
     let factors = [("experiment", "5"), ("alpha", ALPHA.name), (BEFORE, variant)];
     let cell = Cell::new(name(variant), &factors, settings(sizes, time, variant), workload);
-    Cell { engines: vec![time.engine.to_string()], ..cell }.measuring(RUN, |phase| phase.starts_with(RUN))
+    Cell { engines: vec![time.engine.to_string()], ..cell }
+        .measuring(RUN, |phase| phase.starts_with(RUN))
+        .measuring(READS, |phase| phase.ends_with(READS))
 }
 
 fn settings(sizes: &Sizes, time: &Time, variant: &str) -> EngineSpec {
@@ -102,7 +106,7 @@ fn migrated(sizes: &Sizes, time: &Time, variant: &str) -> Workload {
         asked(&format!("{RUN} puts"), keys / KEYS_PER_OPERATION, "put"),
         settle(&format!("{RUN} debts")),
         Phase::new(format!("{RUN} merge"), PhaseKind::Compact),
-        asked(&format!("{RUN} reads"), keys / KEYS_PER_OPERATION, "get"),
+        asked(&format!("{RUN} {READS}"), keys / KEYS_PER_OPERATION, "get"),
     ]);
     workload("5: tiering is turned on later".to_string(), keys, phases)
 }
