@@ -25,6 +25,7 @@ mod cleaner;
 mod collection;
 mod committer;
 mod counting;
+mod dead_ranges;
 mod delta;
 mod due;
 mod entry;

@@ -248,6 +248,12 @@ impl DbIterator {
         self.cursor.stopped_at().filter(|_| !self.failed)
     }
 
+    /// Number of dead keys (deleted or expired ones) that the iterator has passed over since it was made, in both directions: a reader that
+    /// counts them can begin its next walk behind a long row of them.
+    pub fn passed(&self) -> u64 {
+        self.cursor.passed()
+    }
+
     /// The current value; empty where the iterator stands on none.
     #[inline]
     pub fn value(&self) -> &[u8] {

@@ -45,6 +45,8 @@ pub struct VisibleCursor<C> {
     operands: Operands,
     /// Dead keys that going forward may still pass over.
     patience: usize,
+    /// Dead keys that were passed over, in both directions.
+    passed: u64,
     /// The cursor ran out of patience before the dead key in `key` and stands nowhere.
     stopped: bool,
 }
@@ -73,6 +75,7 @@ impl<C: Cursor> VisibleCursor<C> {
             value: Vec::new(),
             operands: Operands::default(),
             patience: usize::MAX,
+            passed: 0,
             stopped: false,
         }
     }
@@ -90,6 +93,11 @@ impl<C: Cursor> VisibleCursor<C> {
     /// The dead key at which the cursor ran out of patience; there may be others behind it.
     pub fn stopped_at(&self) -> Option<&[u8]> {
         self.stopped.then_some(&self.key)
+    }
+
+    /// Number of dead keys that the cursor has passed over.
+    pub fn passed(&self) -> u64 {
+        self.passed
     }
 
     /// Moves to the first visible key.
@@ -255,6 +263,7 @@ impl<C: Cursor> VisibleCursor<C> {
                         return Ok(());
                     }
                     self.patience -= 1;
+                    self.passed += 1;
                     (skip, older) = (true, 0);
                     self.inner.next()?;
                 }
@@ -303,6 +312,7 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.at = At::CopyBackward;
                 return Ok(());
             }
+            self.passed += 1;
         }
         Ok(())
     }

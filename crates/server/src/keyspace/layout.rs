@@ -350,6 +350,11 @@ pub(super) fn elements_of(ids: &Ids) -> Bounds {
     (at(ids.start), if ids.end > ID_MAX { vec![u8::MAX; ID + 1] } else { at(ids.end) })
 }
 
+/// Whether a range lies within the elements of one collection.
+pub(super) fn is_of_one_collection(bounds: &Bounds) -> bool {
+    bounds.0.get(..ID).is_some_and(|id| bounds.1.get(..ID) == Some(id))
+}
+
 /// The elements of a collection, without the entry that says that it exists.
 pub(super) fn elements(id: u64) -> Bounds {
     (part(id, MEMBER, 0), part(id, u8::MAX, 0))

@@ -1,6 +1,7 @@
 //! The keyspace against plain collections, and against the engine below.
 
 mod collections;
+mod dead_ranges;
 mod eviction;
 mod fields;
 mod hidden;

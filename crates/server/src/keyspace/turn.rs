@@ -6,18 +6,20 @@
 //! A large batch is given to the engine by a thread of its own (`committer`). It counts as committed once it is in the log; the next read
 //! of the engine waits until it can be found there.
 
+mod walk;
+
+pub(super) use walk::{Direction, Visit};
+
 use super::backlog::Backlog;
 use super::committer::Committer;
+use super::dead_ranges::DeadRanges;
 use super::error::Result;
 use super::hot::{Counting, Hot, Part, Purpose};
 use super::layout::{Bounds, FamilyKind};
-use super::written::{PrefixedKey, Written};
+use super::written::Written;
 use sinterdb::clock::{Clock, SystemClock};
-use sinterdb::{Db, DbIterator, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
-use std::cell::{Cell, OnceCell};
-use std::cmp::Ordering;
-use std::collections::btree_map;
-use std::ops::ControlFlow;
+use sinterdb::{Db, Family, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// Smallest batch that goes through the committer's thread, bytes: inserting it takes ten times as long as waking the thread. Tests have
 /// batches on both sides of the limit.
@@ -30,16 +32,6 @@ const KEPT_STREAM: usize = 1 << 20;
 fn covers(whole: &Bounds, part: &Bounds) -> bool {
     whole.0 <= part.0 && part.1 <= whole.1
 }
-
-/// Direction of a walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    Forward,
-    Backward,
-}
-
-/// Callback of a walk, called for each key and value.
-pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// One family of the engine, and the writes to it in this turn.
 struct FamilyWrites {
@@ -108,6 +100,8 @@ pub(super) struct Turn {
     read: ReadOptions,
     /// Committed entries of keys that are read often.
     hot: Hot,
+    /// Ranges of elements that hold nothing.
+    pub(super) dead: RefCell<DeadRanges>,
 }
 
 impl Turn {
@@ -128,6 +122,7 @@ impl Turn {
             version: 0,
             read,
             hot,
+            dead: RefCell::default(),
         }
     }
 
@@ -343,6 +338,9 @@ impl Turn {
 
     /// Writes a value that `value` appends to the bytes that it gets.
     pub fn put_with(&mut self, family: FamilyKind, key: impl AsRef<[u8]>, value: impl FnOnce(&mut Vec<u8>)) {
+        if family == FamilyKind::Elements {
+            self.dead.get_mut().cut(key.as_ref());
+        }
         self.bytes += self.writes_mut(family).written.put(key.as_ref(), value);
         self.version += 1;
     }
@@ -384,80 +382,6 @@ impl Turn {
         }
     }
 
-    /// Shows `visit` the keys within `bounds` in order, until it breaks.
-    pub fn walk(&self, family: FamilyKind, bounds: &Bounds, direction: Direction, visit: &mut Visit) -> Result<()> {
-        self.walk_some(family, bounds, direction, usize::MAX, visit).map(drop)
-    }
-
-    /// Like [`Turn::walk`], but a forward walk passes over at most `patience` dead keys of the engine and returns the key at which it
-    /// stopped.
-    pub fn walk_some(
-        &self,
-        family: FamilyKind,
-        bounds: &Bounds,
-        direction: Direction,
-        patience: usize,
-        visit: &mut Visit,
-    ) -> Result<Option<Vec<u8>>> {
-        let (from, to) = bounds;
-        if from >= to {
-            return Ok(None);
-        }
-        let writes = self.writes(family);
-        let range = writes.written.order().range(PrefixedKey::new(from.as_slice())..PrefixedKey::new(to.as_slice()));
-        let mut written = Peek { written: &writes.written, range, direction };
-        let mut fresh = written.next();
-        let mut stored = self.stored(writes, bounds, direction, patience)?;
-        loop {
-            let is_valid = stored.as_ref().is_some_and(DbIterator::valid);
-            if !is_valid
-                && let Some(stop) = stored.as_ref().and_then(DbIterator::stopped_at)
-                && fresh.as_ref().is_none_or(|(key, _)| stop <= *key)
-            {
-                return Ok(Some(stop.to_vec()));
-            }
-            let order = match (stored.as_ref().filter(|_| is_valid), &fresh) {
-                (None, None) => return Ok(None),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some(stored), Some((key, _))) => direction.order(stored.key(), key),
-            };
-            let flow = match (&stored, &fresh) {
-                (Some(stored), _) if order == Ordering::Less => {
-                    let key = stored.key();
-                    if writes.is_cleared(key) { ControlFlow::Continue(()) } else { visit(key, stored.value()) }
-                }
-                (_, Some((key, Some(value)))) => visit(key, value),
-                _ => ControlFlow::Continue(()),
-            };
-            if flow.is_break() {
-                return Ok(None);
-            }
-            if order != Ordering::Greater
-                && let Some(stored) = &mut stored
-            {
-                direction.step(stored)?;
-            }
-            if order != Ordering::Less {
-                fresh = written.next();
-            }
-        }
-    }
-
-    /// The engine's part of a walk, at its start; `None`: the turn has removed the whole range.
-    fn stored(&self, writes: &FamilyWrites, bounds: &Bounds, direction: Direction, patience: usize) -> Result<Option<DbIterator>> {
-        if writes.cleared.iter().any(|cleared| covers(cleared, bounds)) {
-            return Ok(None);
-        }
-        let options = ReadOptions { lower: Some(bounds.0.clone()), upper: Some(bounds.1.clone()), patience, ..self.read.clone() };
-        let mut stored = self.db().iter_with(&writes.family, options)?;
-        match direction {
-            Direction::Forward => stored.seek_first()?,
-            Direction::Backward => stored.seek_last()?,
-        }
-        Ok(Some(stored))
-    }
-
     /// Commits all writes as one batch. After an error none of them is in the engine, or it is not known which (a failed sync); the turn is
     /// over either way.
     pub fn commit(&mut self, options: &WriteOptions) -> Result<()> {
@@ -497,8 +421,9 @@ impl Turn {
             }
         };
         if result.is_err() {
-            // Entries that were not committed must not be found among the hot keys.
+            // Entries that were not committed must not be found among the hot keys, and keys whose removal was not committed are there again.
             self.hot.clear();
+            self.dead.get_mut().clear();
         }
         self.keys.reset();
         self.elements.reset();
@@ -511,43 +436,10 @@ impl Turn {
         self.keys.reset();
         self.elements.reset();
         self.backlog.reset(KEPT_STREAM);
+        // Keys that the turn had removed are there again.
+        self.dead.get_mut().clear();
         self.version += 1;
         self.bytes = 0;
-    }
-}
-
-impl Direction {
-    /// The order in which a walk meets two keys.
-    fn order(self, a: &[u8], b: &[u8]) -> Ordering {
-        match self {
-            Direction::Forward => a.cmp(b),
-            Direction::Backward => b.cmp(a),
-        }
-    }
-
-    fn step(self, iterator: &mut DbIterator) -> Result<()> {
-        match self {
-            Direction::Forward => iterator.advance()?,
-            Direction::Backward => iterator.retreat()?,
-        }
-        Ok(())
-    }
-}
-
-/// Written keys in the order of a walk.
-struct Peek<'a> {
-    written: &'a Written,
-    range: btree_map::Range<'a, PrefixedKey<'a>, usize>,
-    direction: Direction,
-}
-
-impl<'a> Peek<'a> {
-    fn next(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-        let next = match self.direction {
-            Direction::Forward => self.range.next(),
-            Direction::Backward => self.range.next_back(),
-        };
-        next.map(|(key, number)| (key.bytes.as_ref(), self.written.value(*number).flatten()))
     }
 }
 

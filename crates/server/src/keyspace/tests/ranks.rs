@@ -182,6 +182,7 @@ fn check(keyspace: &mut Keyspace, model: &Model, what: &str) {
         }
     }
     assert!(keyspace.ranks.ids().all(|id| ids.contains(&id)), "{what}: of a set that is gone");
+    keyspace.turn.check_dead(what);
 }
 
 fn play(seed: u64, capacity: u64) -> usize {

@@ -173,6 +173,7 @@ fn check_groups(keyspace: &Keyspace, head: &Head, model: &Model, what: &str) {
 }
 
 fn check(keyspace: &mut Keyspace, model: &Model, random: &mut Random, what: &str) {
+    keyspace.turn.check_dead(what);
     let head = keyspace.find(0, KEY).unwrap().unwrap();
     let first = model.entries.keys().next().copied().unwrap_or_default();
     let stream = head.stream;
