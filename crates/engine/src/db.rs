@@ -126,6 +126,8 @@ impl std::fmt::Debug for Db {
 struct Inner {
     /// Differs between all handles of a process, of the same database too.
     handle: u64,
+    /// The process that opened the database.
+    process: u32,
     /// All stores of [`Media`] as one.
     store: Arc<dyn Store>,
     media: Media,
@@ -272,6 +274,7 @@ impl Inner {
     fn new(parts: Parts, state: &ManifestState) -> Self {
         Inner {
             handle: parts.default_family.core.handle,
+            process: std::process::id(),
             store: parts.media.store.clone(),
             media: parts.media,
             placer: parts.placer,
@@ -355,6 +358,15 @@ impl Inner {
 
     /// Stops all work, makes what is in the log durable and lets the next opener in.
     fn shut_down(&self) -> Result<()> {
+        self.shut_down_in(std::process::id())
+    }
+
+    /// [`Inner::shut_down`] in this process. In a forked child it does nothing: files and lock are the parent's, and the child has none of
+    /// the threads.
+    fn shut_down_in(&self, process: u32) -> Result<()> {
+        if process != self.process {
+            return Err(Error::Closed("the database belongs to the process that opened it".into()));
+        }
         // Unlogged writes would be lost although the close was clean.
         let flushed = if self.logs.unlogged.load(Ordering::Acquire) && !self.end.is_over() { self.flush_all() } else { Ok(()) };
         self.shared.lock().closing = true;

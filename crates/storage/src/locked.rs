@@ -5,9 +5,14 @@ use std::io;
 use std::ops::Deref;
 
 /// An open file with its flock, which is given back when this is dropped. Not by closing alone: a child process that another thread has
-/// just forked shares the open file until it runs its program, and would keep the lock for so long.
+/// just forked shares the open file until it runs its program, and would keep the lock for so long. A child that drops its copy gives
+/// nothing back: the lock is its parent's.
 #[derive(Debug)]
-pub(crate) struct Locked(File);
+pub(crate) struct Locked {
+    file: File,
+    /// The process that took the lock.
+    process: u32,
+}
 
 impl Locked {
     /// Takes the lock.
@@ -16,7 +21,7 @@ impl Locked {
     /// [`io::ErrorKind::WouldBlock`]: somebody has it.
     pub fn take(file: File) -> io::Result<Locked> {
         match file.try_lock() {
-            Ok(()) => Ok(Locked(file)),
+            Ok(()) => Ok(Locked { file, process: std::process::id() }),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -27,14 +32,16 @@ impl Deref for Locked {
     type Target = File;
 
     fn deref(&self) -> &File {
-        &self.0
+        &self.file
     }
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Closing is what is left.
-        let _ = self.0.unlock();
+        if self.process == std::process::id() {
+            // Closing is what is left.
+            let _ = self.file.unlock();
+        }
     }
 }
 
@@ -50,6 +57,20 @@ mod tests {
         // As a child process has it between fork and exec.
         let _shared = file.try_clone().unwrap();
         let locked = Locked::take(file).unwrap();
+        let other = || Locked::take(File::open(&path).unwrap());
+        assert_eq!(other().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(locked);
+        other().unwrap();
+    }
+
+    #[test]
+    fn a_forked_child_keeps_the_lock_of_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let file = File::create(&path).unwrap();
+        let shared = file.try_clone().unwrap();
+        let locked = Locked::take(file).unwrap();
+        drop(Locked { file: shared, process: locked.process ^ 1 });
         let other = || Locked::take(File::open(&path).unwrap());
         assert_eq!(other().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(locked);

@@ -607,3 +607,17 @@ fn a_log_that_a_flush_shortens_switches_nothing_more() {
     assert!(switched.0 <= 2 && switched.1 == 1, "{switched:?}: one was full, and the other kept its log");
     db.close().unwrap();
 }
+
+/// A process that forks without running another program leaves its child a copy of the handle, which the child drops when it ends.
+#[test]
+fn a_forked_child_closes_nothing() {
+    let memory = Arc::new(MemoryStore::new());
+    let db = inline(memory.clone());
+    db.put(b"a", b"1").unwrap();
+    let child = db.inner.process ^ 1;
+    assert!(matches!(db.inner.shut_down_in(child), Err(Error::Closed(_))));
+    db.put(b"b", b"2").unwrap();
+    assert!(matches!(Db::builder().open_store(memory.clone()), Err(Error::Busy(_))));
+    db.close().unwrap();
+    assert_eq!(inline(memory).iter().count(), 2);
+}

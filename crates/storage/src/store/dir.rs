@@ -89,11 +89,7 @@ impl DirStore {
     /// directory is an error ([`StoreError::is_not_found`]), as is a path that is not a directory.
     pub fn open(path: impl AsRef<Path>, create: bool) -> Result<Self> {
         let path = path.as_ref();
-        let explain = |e: io::Error| {
-            let what = if path.is_file() { " is a file, not a database directory".to_owned() } else { format!(": {e}") };
-            let kind = if path.is_file() { io::ErrorKind::NotADirectory } else { e.kind() };
-            StoreError::store("open directory", io::Error::new(kind, format!("{}{what}", path.display())))
-        };
+        let explain = |e| unopened(path, e);
         if create {
             create_durably(path).map_err(explain)?;
         }
@@ -125,6 +121,15 @@ impl DirStore {
     fn reopen_direct(&self, id: FileId) -> Option<File> {
         OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(self.place(id)).ok()
     }
+}
+
+/// The reason why the directory at `path` was not opened, with the path in it.
+fn unopened(path: &Path, e: io::Error) -> StoreError {
+    if path.is_file() {
+        let what = format!("{} is a file, not a database directory", path.display());
+        return StoreError::store("open directory", io::Error::new(io::ErrorKind::NotADirectory, what));
+    }
+    StoreError::store("open directory", e).named(path.display())
 }
 
 /// `create_dir_all`, then fsync of every directory that got a new name in it. The parent is synced even if `path` was there: its creator
@@ -349,6 +354,14 @@ mod tests {
         store.handle = handle;
         store.sync_names().unwrap_err();
         DirStore::open(directory.path(), false).unwrap().sync_names().unwrap();
+    }
+
+    #[test]
+    fn a_directory_for_which_no_descriptor_is_left_says_so() {
+        let error = unopened(Path::new("/data"), io::Error::from_raw_os_error(libc::EMFILE));
+        assert!(error.is_no_descriptors(), "{error}");
+        assert!(error.to_string().contains("/data: "), "{error}");
+        assert!(!unopened(Path::new("/data"), io::Error::from_raw_os_error(libc::EACCES)).is_no_descriptors());
     }
 
     /// On the file system that is there: what the kernel says of a file afterwards is what it was told, or it took none and lost none.
