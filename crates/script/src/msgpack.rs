@@ -189,8 +189,8 @@ fn decode(lua: Stack, input: &mut &[u8], depth: u32) -> Result<(), Damage> {
 }
 
 fn array(lua: Stack, input: &mut &[u8], length: u64, depth: u32) -> Result<(), Damage> {
-    // An item takes a byte.
-    lua.new_table((length as usize).min(input.len()), 0);
+    // The table grows item by item, as in Redis, so that `#` has the value of Redis if items are nil.
+    lua.new_table(0, 0);
     for n in 1..=length {
         decode(lua, input, depth + 1)?;
         lua.raw_set_at(-2, n as c_int);

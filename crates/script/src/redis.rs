@@ -80,7 +80,9 @@ fn redis_pcall(lua: Stack) -> c_int {
 }
 
 fn error_reply(lua: Stack) -> c_int {
-    match lua.bytes(1).filter(|_| lua.top() == 1 && lua.kind(1) == Kind::String) {
+    // `bytes` turns a number into text, so the kind is read first.
+    let is_text = lua.top() == 1 && lua.kind(1) == Kind::String;
+    match lua.bytes(1).filter(|_| is_text) {
         Some(text) => reply::push_error(lua, text.strip_prefix(b"-").unwrap_or(text)),
         None => push_error(lua, b"wrong number or type of arguments"),
     }

@@ -30,7 +30,9 @@ pub(crate) fn push(lua: Stack, input: &mut &[u8], depth: u32) -> Option<()> {
         b'$' => lua.push_bytes(bulk(input, line)?),
         b'*' | b'>' => {
             let items = length(line)?;
-            lua.new_table(items.min(input.len()), 0);
+            // Null is nil in RESP3: the table grows item by item, as in Redis, so that `#` and `unpack` stop where they do there.
+            let has_nil = lua.state().protocol.get() == Protocol::Resp3;
+            lua.new_table(if has_nil { 0 } else { items.min(input.len()) }, 0);
             for n in 0..items {
                 push(lua, input, depth + 1)?;
                 lua.raw_set_at(-2, c_int::try_from(n + 1).ok()?);

@@ -24,6 +24,22 @@ fn commands_and_replies_pass() {
     );
 }
 
+/// The values are those of Redis 7.0.15.
+#[test]
+fn arrays_with_nil_end_where_they_do_in_redis() {
+    let mut server = Server::new();
+    for (items, expected) in [("_ 1 2", ":0"), ("1 _ 2", ":1"), ("1 2 _ 4", ":4"), ("_ _", ":0"), ("1 _ 2 _ 3", ":1")] {
+        let encoded: String = items.split(' ').map(|item| if item == "_" { "_\\r\\n".into() } else { format!(":{item}\\r\\n") }).collect();
+        let count = items.split(' ').count();
+        let code = format!("redis.setresp(3) local r = redis.call('raw', '*{count}\\r\\n{encoded}') return select('#', unpack(r))");
+        assert_eq!(server.eval(&code), format!("{expected}\r\n"), "{items}");
+        let packed: String = items.split(' ').map(|item| if item == "_" { "\\192".into() } else { format!("\\{item}") }).collect();
+        let code = format!("return #cmsgpack.unpack('\\{}{packed}')", 0x90 + count);
+        assert_eq!(server.eval(&code), format!("{expected}\r\n"), "{items}");
+    }
+    assert_eq!(server.eval("return redis.error_reply(1)"), "-ERR wrong number or type of arguments\r\n");
+}
+
 #[test]
 fn errors_have_the_texts_of_redis() {
     let mut server = Server::new();

@@ -84,12 +84,14 @@ fn scaled(number: u128, power: i64) -> Option<f64> {
     if number == 0 { Some(0.0) } else { Some(scaled).filter(|scaled| scaled.is_finite() && *scaled != 0.0) }
 }
 
-/// Parses a floating-point number as C's `strtod` reads it: the whole text, no leading blanks, not NaN, and distinguishable from infinity
-/// and zero.
-pub fn parse_double(text: &[u8]) -> Option<f64> {
+/// A floating-point number as C's `strtod` reads it, if it takes the whole text, and whether it is in range: neither too large, which gives
+/// infinity, nor too small, which gives zero. Leading blanks and NaN are no numbers.
+fn read_double(text: &[u8]) -> Option<(f64, bool)> {
     let (is_negative, unsigned) = (text.first() == Some(&b'-'), text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text));
     if let Some((number, power)) = parse_hexadecimal(unsigned) {
-        return scaled(number, power).map(|number| if is_negative { -number } else { number });
+        let scaled = scaled(number, power);
+        let number = scaled.unwrap_or(if power > 0 { f64::INFINITY } else { 0.0 });
+        return Some((if is_negative { -number } else { number }, scaled.is_some()));
     }
     let text = std::str::from_utf8(text).ok()?;
     let number: f64 = text.parse().ok()?;
@@ -97,7 +99,25 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     let is_word = unsigned.starts_with(['i', 'I']);
     let significant = unsigned.split(['e', 'E']).next().unwrap_or_default();
     let is_lost = number == 0.0 && significant.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
-    (!number.is_nan() && (number.is_finite() || is_word) && !is_lost).then_some(number)
+    (!number.is_nan()).then_some((number, (number.is_finite() || is_word) && !is_lost))
+}
+
+/// Parses a floating-point number as C's `strtod` reads it: the whole text, no leading blanks, not NaN, and distinguishable from infinity
+/// and zero.
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    read_double(text).filter(|(_, is_in_range)| *is_in_range).map(|(number, _)| number)
+}
+
+/// The text that `strtod` reads: without leading blanks and up to a zero byte. Empty text is zero.
+pub fn c_number(text: &[u8]) -> &[u8] {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    if text.is_empty() { b"0" } else { &text[blanks..] }
+}
+
+/// Parses the end of a range of scores as `strtod` does: a number that is too large is infinity, and empty text is zero.
+pub fn parse_bound(text: &[u8]) -> Option<f64> {
+    read_double(c_number(text)).map(|(number, _)| number)
 }
 
 /// Formats a number like C's `%.17g`; infinities as `inf` and `-inf`.
@@ -208,6 +228,25 @@ mod tests {
             assert_eq!(parse_double(wrong.as_bytes()), None, "{wrong:?}");
         }
     }
+    #[test]
+    fn bounds_are_read_as_c_does() {
+        for (text, number) in [
+            (&b""[..], 0.0),
+            (b" \t7", 7.0),
+            (b"1\0x", 1.0),
+            (b"1e400", f64::INFINITY),
+            (b"-1e400", f64::NEG_INFINITY),
+            (b"1e-400", 0.0),
+            (b"0x1p1024", f64::INFINITY),
+            (b"-0x1p-1076", 0.0),
+        ] {
+            assert_eq!(parse_bound(text), Some(number), "{text:?}");
+        }
+        for wrong in [&b" "[..], b"1 ", b"nan", b"x", b"("] {
+            assert_eq!(parse_bound(wrong), None, "{wrong:?}");
+        }
+    }
+
     #[test]
     fn plain_doubles_have_no_exponent() {
         for (number, text) in [

@@ -223,7 +223,8 @@ fn renamenx(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 /// An index of a database.
 pub(super) fn database(text: &[u8]) -> Result<usize, Failure> {
-    let number = integer(text)?;
+    const NO_INDEX: Failure = Failure::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+    let number = i32::try_from(integer(text)?).map_err(|_| NO_INDEX)?;
     usize::try_from(number).ok().filter(|db| *db < DATABASES).ok_or(DB_INDEX)
 }
 

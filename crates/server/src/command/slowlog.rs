@@ -2,6 +2,7 @@
 
 use super::arguments::{integer_or, is};
 use super::spec::{ADMIN, LOADING, STALE};
+use super::subcommand::wrong_form;
 use super::{Command, Context, Failure, Group, Outcome, help, migrate, unknown_subcommand};
 use std::collections::VecDeque;
 
@@ -108,6 +109,7 @@ fn slowlog(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             context.reply.ok();
         }
         (_, [] | [_]) if is(sub, "get") => get(context, arguments.get(2).copied())?,
+        _ if is(sub, "get") => return Err(wrong_form(arguments)),
         _ => return Err(unknown_subcommand(arguments)),
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::arguments::{Rest, is};
 use super::spec::{DANGEROUS, DENYOOM, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Error, Kind, Side, check_key, check_member};
-use crate::number::parse_double;
+use crate::number::{c_number, parse_double};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
@@ -147,9 +147,7 @@ struct Item {
 
 /// A number as `strtod` reads it: leading blanks are skipped, a zero byte ends it, and empty text is zero.
 fn weight(text: &[u8]) -> Option<f64> {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
-    if text.is_empty() { Some(0.0) } else { parse_double(&text[blanks..]) }
+    parse_double(c_number(text))
 }
 
 /// Loads the elements of a range of positions (end excluded), backwards if asked; of a set always all, in no order.

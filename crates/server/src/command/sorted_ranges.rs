@@ -5,7 +5,7 @@ use super::sorted::{Scored, reply_scored, zset};
 use super::spec::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Kind, LexBound, ScoreBound};
-use crate::number::parse_double;
+use crate::number::parse_bound;
 use crate::resp::Protocol;
 use std::ops::ControlFlow;
 
@@ -89,7 +89,7 @@ fn score_bound(text: &[u8]) -> Result<ScoreBound, Failure> {
         Some(number) => (true, number),
         None => (false, text),
     };
-    Ok(ScoreBound { score: parse_double(number).ok_or(NOT_A_SCORE)?, is_open })
+    Ok(ScoreBound { score: parse_bound(number).ok_or(NOT_A_SCORE)?, is_open })
 }
 
 fn lex_bound(text: &[u8]) -> Result<LexBound, Failure> {
@@ -176,7 +176,8 @@ impl Request {
         }
         let by = by.unwrap_or(By::Rank);
         let backward = backward.unwrap_or(false);
-        if limit.is_some() && by == By::Rank {
+        // Redis tells such a limit by its count, of which -1 also means none.
+        if by == By::Rank && limit.take().is_some_and(|(_, most)| most != -1) {
             return Err(Failure::fixed("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"));
         }
         if with_scores && by == By::Lex {

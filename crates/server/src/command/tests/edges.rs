@@ -30,6 +30,35 @@ fn ranges_of_names_go_by_scores() {
 }
 
 #[test]
+fn ends_of_ranges_are_read_as_strtod_does() {
+    const NO_RANKS: &str = "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX|";
+    script(&[
+        ("ZADD z 0 a 1 b 2 c", ":3|"),
+        ("ZRANGEBYSCORE z -1e400 (1e400 LIMIT 1 1", "*1|$1|b|"),
+        ("ZCOUNT z ( 1e999", ":2|"),
+        ("ZREVRANGEBYSCORE z (2 (0x0p0", "*1|$1|b|"),
+        ("ZCOUNT z nan 1", "-ERR min or max is not a float|"),
+        ("ZRANGE z 0 -1 LIMIT 1 -1", "*3|$1|a|$1|b|$1|c|"),
+        ("ZRANGE z x -1 LIMIT 1 -1", "-ERR value is not an integer or out of range|"),
+        ("ZRANGE z 0 -1 LIMIT 0 1", NO_RANKS),
+        ("ZRANGE z 0 -1 LIMIT 1 -1 LIMIT 0 0", NO_RANKS),
+        ("SLOWLOG GET 1 2", "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.|"),
+    ]);
+}
+
+#[test]
+fn indices_of_databases_have_32_bits() {
+    const NO_INDEX: &str = "-ERR value is out of range, value must between -2147483648 and 2147483647|";
+    script(&[
+        ("SELECT 2147483647", "-ERR DB index is out of range|"),
+        ("SELECT 2147483648", NO_INDEX),
+        ("MOVE k -2147483649", NO_INDEX),
+        ("COPY k l DB 9223372036854775807", NO_INDEX),
+        ("SELECT 9223372036854775808", "-ERR value is not an integer or out of range|"),
+    ]);
+}
+
+#[test]
 fn small_sets_are_added_first() {
     script(&[
         ("ZADD A 0.1 x 1 a1 1 a2", ":3|"),
