@@ -376,6 +376,8 @@ impl Inner {
     /// Waits until no job runs and none is needed.
     fn settle_down(&self) -> Result<()> {
         self.check_outside()?;
+        // Whoever waits has ended a load: no memtable needs the free memory soon, and the merges to come need some.
+        self.pool.release();
         let result = if self.inline() {
             self.run_pending().and_then(|()| self.check_undamaged(&self.shared.lock(), None))
         } else {
@@ -384,7 +386,7 @@ impl Inner {
             self.shared.lock().settling -= 1;
             result
         };
-        // Whoever waits has ended a load: no memtable needs the free memory soon.
+        // Flushes among these jobs have freed more.
         self.pool.release();
         result
     }

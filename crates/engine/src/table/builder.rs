@@ -30,6 +30,8 @@ use std::sync::Arc;
 /// Bytes per append. A store call (and its system call) per block would cost more than the block; a buffer that leaves the core's cache
 /// before it is copied out costs as well, and allocators keep large ones.
 const PIECE: usize = 256 << 10;
+/// Bytes of a frame behind the payload, codec and checksum.
+const FRAME_END: usize = 1 + size_of::<u64>();
 /// A block, which may have one entry more than its size asks for, stays below 4 GiB.
 const LARGEST_ENTRY: usize = 3 << 30;
 /// Bytes of samples per byte of dictionary, as zstd recommends.
@@ -118,6 +120,15 @@ impl Out {
         let start = self.buffer.len();
         encode(&mut self.buffer);
         if self.buffer.len() == start { Ok(0) } else { self.seal(start, None) }
+    }
+
+    /// Appends what is there if `bytes` more would make the buffer grow: the filter of a large table is as long as a piece.
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if self.buffer.len() + bytes > self.buffer.capacity() {
+            self.flush()?;
+            self.buffer.reserve_exact(bytes);
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -415,6 +426,7 @@ impl TableBuilder {
         let mut sections = [0; 5];
         let out = &mut self.out;
         if !self.hashes.is_empty() {
+            out.reserve(Filter::encoded_len(self.hashes.len(), self.options.bloom_bits_per_key) + FRAME_END)?;
             sections[Section::Filter as usize] = out.section(|to| Filter::build(&self.hashes, self.options.bloom_bits_per_key, to))?;
         }
         if self.properties.range_tombstones > 0 {

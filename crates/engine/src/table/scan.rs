@@ -10,19 +10,54 @@ use crate::codec::Codec;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::key;
+use memmap2::MmapMut;
+use sinter_storage::store::StoreError;
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Bytes per read. Larger reads gain nothing more; smaller buffers stay in the CPU's cache.
 const PIECE: u64 = 256 << 10;
+
+/// Memory that goes back to the system when dropped: a merge has such a buffer for each input, opens and closes many, and an allocator
+/// keeps them, in one heap per thread.
+#[derive(Default)]
+struct Buffer(Option<MmapMut>);
+
+impl Buffer {
+    /// Makes it at least `length` bytes long, which must not be 0. The contents are lost if it grows.
+    fn grow(&mut self, length: usize) -> Result<()> {
+        if self.len() < length {
+            self.0 = None;
+            self.0 = Some(MmapMut::map_anon(length).map_err(|error| StoreError::store("map memory", error))?);
+        }
+        Ok(())
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.as_deref_mut().unwrap_or_default()
+    }
+}
 
 /// A forward position in a table, for compactions.
 pub struct ScanCursor {
     table: Arc<Table>,
     index: Option<Arc<Cached<Index>>>,
     /// The blocks that were read last, as they are in the file.
-    read: Vec<u8>,
+    read: Buffer,
     /// Start in `read` and verified frame of each block there.
     frames: Vec<(usize, Frame)>,
     /// The current block decompressed, if it is compressed. One at a time: a piece may hold a thousand times its length.
@@ -59,7 +94,7 @@ impl ScanCursor {
         ScanCursor {
             table,
             index: None,
-            read: Vec::new(),
+            read: Buffer::default(),
             frames: Vec::new(),
             unpacked: Vec::new(),
             compressed: false,
@@ -76,7 +111,7 @@ impl ScanCursor {
     /// Bytes of the current block.
     #[inline(always)]
     fn data(&self) -> &[u8] {
-        let all = if self.compressed { &self.unpacked } else { &self.read };
+        let all: &[u8] = if self.compressed { &self.unpacked } else { &self.read };
         all.get(self.payload.0..self.payload.1).unwrap_or_default()
     }
 
@@ -123,9 +158,7 @@ impl ScanCursor {
         let end_of = |block: usize| index.extent(block).0 + index.extent(block).1;
         let last = (first + 1..index.len()).take_while(|block| end_of(*block) - start <= PIECE).last().unwrap_or(first);
         let length = self.table.length(start, end_of(last) - start)?;
-        if self.read.len() < length {
-            self.read.resize(length, 0);
-        }
+        self.read.grow(length.max(PIECE as usize))?;
         let next = (last + 1 < index.len()).then(|| (end_of(last), PIECE));
         self.table.file.read_in_order(start, &mut self.read[..length], next)?;
         for block in first..=last {
@@ -156,7 +189,7 @@ impl ScanCursor {
 
     /// Moves to the first entry of the current block.
     fn start(&mut self) -> Result<()> {
-        let data = if self.compressed { &self.unpacked } else { &self.read };
+        let data: &[u8] = if self.compressed { &self.unpacked } else { &self.read };
         let data = data.get(self.payload.0..self.payload.1).unwrap_or_default();
         self.valid = self.position.start(&self.layout, data).is_some();
         if self.valid { Ok(()) } else { self.damaged() }
@@ -216,7 +249,7 @@ impl Cursor for ScanCursor {
         if self.position.index() + 1 >= self.layout.count() {
             return self.next_block();
         }
-        let data = if self.compressed { &self.unpacked } else { &self.read };
+        let data: &[u8] = if self.compressed { &self.unpacked } else { &self.read };
         let data = data.get(self.payload.0..self.payload.1).unwrap_or_default();
         if self.position.advance(&self.layout, data).is_some() { Ok(()) } else { self.damaged() }
     }

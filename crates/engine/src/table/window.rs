@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Raw bytes of a batch: worth a thread's wake, 20 µs. As much of a table goes block by block before, so that its ratio is known and
 /// small tables have no window.
-pub(super) const BATCH: usize = 128 << 10;
+pub(super) const BATCH: usize = 64 << 10;
 /// Raw bytes of batches under way: four of them and a little. A block that is larger than this is alone.
 pub(super) const WINDOW: usize = 5 * BATCH;
 /// Buffers larger than this are not used again.

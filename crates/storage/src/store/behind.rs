@@ -90,6 +90,8 @@ impl Appender for Behind {
         let Some(writer) = &self.writer else { return self.append_here(bytes) };
         let mut piece = writer.free.try_recv().unwrap_or_default();
         piece.clear();
+        // A buffer that grows by itself doubles.
+        piece.reserve_exact(bytes.len());
         piece.extend_from_slice(bytes);
         if writer.pieces.send(piece).is_err() {
             // The thread ended early because an append failed; `append_here` returns its error.
