@@ -151,6 +151,7 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/keyspace/written", 106),
     ("server/src/keyspace/backlog", 107),
     ("server/src/keyspace/cleaner", 107),
+    ("server/src/keyspace/dead_ranges", 107),
     ("server/src/keyspace/delta", 107),
     ("server/src/keyspace/due", 107),
     ("server/src/keyspace/hot", 107),

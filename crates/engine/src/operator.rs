@@ -10,6 +10,9 @@
 //!   creates, drops or changes families or the division of memory.
 //! * If the last handle goes there, a thread closes the database once the call has ended.
 //!
+//! A panic in a flush or a compaction ends the work of all handles of the database: writes give
+//! [`Error::Closed`](crate::Error::Closed), reads go on, and nothing is lost for the next opener.
+//!
 //! Other databases are free, unless they wait for this one. Code that hands work to another thread and waits for it may wait for ever, and
 //! a merge operator that reads the key it merges calls itself without end.
 
@@ -20,10 +23,12 @@ pub trait MergeOperator: Send + Sync {
     fn name(&self) -> &str;
 
     /// The value after applying `operands` (oldest first) to `base` (`None`: the key did not exist). `None` means that the operands
-    /// make no sense; the read then fails with an error and compaction keeps the operands as they are.
+    /// make no sense; the read then fails with an error and compaction keeps the operands as they are. So does a value of more than
+    /// [`MAX_VALUE`](crate::MAX_VALUE) bytes.
     fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
 
-    /// One operand that does what `operands` (oldest first) do together, where that is possible without the base.
+    /// One operand that does what `operands` (oldest first) do together, where that is possible without the base. One of more than
+    /// [`MAX_VALUE`](crate::MAX_VALUE) bytes is not taken.
     fn partial_merge(&self, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
         None
     }
@@ -37,7 +42,7 @@ pub enum Decision {
     Keep,
     /// The key is gone (a tombstone is written where older versions may exist).
     Remove,
-    /// Replace the value with this one.
+    /// Replace the value with this one. One of more than [`MAX_VALUE`](crate::MAX_VALUE) bytes is not taken: the value stays.
     Change(Vec<u8>),
 }
 

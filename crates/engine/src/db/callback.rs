@@ -4,6 +4,7 @@
 //! mark of the thread says which code runs. Methods of [`Db`](super::Db) that write or wait look at the mark and give an error at once;
 //! within a clock, all methods do. Every call of such code goes through [`Plugged`].
 
+use super::batch::MAX_VALUE;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::operator::{CompactionFilter, Decision, MergeOperator};
@@ -134,6 +135,11 @@ pub(super) fn clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
     Plugged::new(ANY, Code::Clock, clock)
 }
 
+/// Whether a value of a user's code may be stored: one of a batch has the same limit.
+fn is_small_enough(value: &[u8]) -> bool {
+    value.len() <= MAX_VALUE
+}
+
 impl MergeOperator for Plugged<dyn MergeOperator> {
     fn name(&self) -> &str {
         let _inside = self.enter();
@@ -142,19 +148,22 @@ impl MergeOperator for Plugged<dyn MergeOperator> {
 
     fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _inside = self.enter();
-        self.code.full_merge(key, base, operands)
+        self.code.full_merge(key, base, operands).filter(|value| is_small_enough(value))
     }
 
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _inside = self.enter();
-        self.code.partial_merge(key, operands)
+        self.code.partial_merge(key, operands).filter(|value| is_small_enough(value))
     }
 }
 
 impl CompactionFilter for Plugged<dyn CompactionFilter> {
     fn filter(&self, level: u8, key: &[u8], value: &[u8]) -> Decision {
         let _inside = self.enter();
-        self.code.filter(level, key, value)
+        match self.code.filter(level, key, value) {
+            Decision::Change(value) if !is_small_enough(&value) => Decision::Keep,
+            decision => decision,
+        }
     }
 }
 
@@ -178,6 +187,39 @@ impl Clock for Plugged<dyn Clock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Gives values of a length.
+    struct OfLength(usize);
+
+    impl MergeOperator for OfLength {
+        fn name(&self) -> &str {
+            "of a length"
+        }
+
+        fn full_merge(&self, _key: &[u8], _base: Option<&[u8]>, _operands: &[&[u8]]) -> Option<Vec<u8>> {
+            Some(vec![0; self.0])
+        }
+
+        fn partial_merge(&self, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
+            Some(vec![0; self.0])
+        }
+    }
+
+    impl CompactionFilter for OfLength {
+        fn filter(&self, _level: u8, _key: &[u8], _value: &[u8]) -> Decision {
+            Decision::Change(vec![0; self.0])
+        }
+    }
+
+    #[test]
+    fn values_beyond_the_limit_are_not_taken() {
+        for (length, is_taken) in [(MAX_VALUE, true), (MAX_VALUE + 1, false)] {
+            let merge = operator(1, Arc::new(OfLength(length)));
+            assert_eq!(merge.full_merge(b"k", None, &[]).is_some(), is_taken);
+            assert_eq!(merge.partial_merge(b"k", &[]).is_some(), is_taken);
+            assert_eq!(filter(1, Arc::new(OfLength(length))).filter(0, b"k", b"v") != Decision::Keep, is_taken);
+        }
+    }
 
     #[test]
     fn a_mark_holds_for_one_database_and_ends_with_its_code() {

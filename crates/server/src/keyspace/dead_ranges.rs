@@ -8,8 +8,7 @@
 //! ([`DeadRanges::cut`]). When a turn is dropped, or its batch fails, all ranges are forgotten. Forgetting a range is always right, and costs
 //! one walk over it.
 
-use super::layout::Bounds;
-use super::turn::Direction;
+use super::layout::{Bounds, Direction};
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Bound;

@@ -98,6 +98,13 @@ pub(super) enum FamilyKind {
     Elements,
 }
 
+/// Direction of a walk over a range of engine keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward,
+    Backward,
+}
+
 /// A range of engine keys: the first one, and the first one behind it.
 pub(super) type Bounds = (Vec<u8>, Vec<u8>);
 

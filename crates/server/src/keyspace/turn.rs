@@ -8,7 +8,8 @@
 
 mod walk;
 
-pub(super) use walk::{Direction, Visit};
+pub(super) use super::layout::Direction;
+pub(super) use walk::Visit;
 
 use super::backlog::Backlog;
 use super::committer::Committer;

@@ -453,7 +453,7 @@ fn unopened(operation: &'static str, path: &Path, e: io::Error) -> StoreError {
 }
 
 fn explain(operation: &'static str, path: &Path, e: io::Error) -> StoreError {
-    StoreError::store(operation, io::Error::new(e.kind(), format!("{}: {e}", path.display())))
+    StoreError::store(operation, e).named(path.display())
 }
 
 impl ZonedDevice for Emulator {

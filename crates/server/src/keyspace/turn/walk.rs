@@ -3,7 +3,7 @@
 
 use super::super::dead_ranges::{self, NOTED};
 use super::super::error::Result;
-use super::super::layout::{self, Bounds, FamilyKind};
+use super::super::layout::{self, Bounds, Direction, FamilyKind};
 use super::super::written::{PrefixedKey, Written};
 use super::{FamilyWrites, Turn, covers};
 use sinterdb::{DbIterator, ReadOptions};
@@ -11,15 +11,8 @@ use std::cmp::Ordering;
 use std::collections::btree_map;
 use std::ops::ControlFlow;
 
-/// Direction of a walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Forward,
-    Backward,
-}
-
 /// Callback of a walk, called for each key and value.
-pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// How a walk over a part of its bounds ended.
 #[derive(Debug, PartialEq, Eq)]
