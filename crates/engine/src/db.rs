@@ -50,7 +50,8 @@ mod view;
 mod write;
 mod write_options;
 
-pub use batch::{MAX_BATCH, MAX_KEY, MAX_VALUE, Operation, WriteBatch};
+pub use crate::key::{MAX_KEY, MAX_VALUE};
+pub use batch::{MAX_BATCH, Operation, WriteBatch};
 pub use builder::Builder;
 pub use family::Family;
 pub use iterator::DbIterator;

@@ -10,6 +10,11 @@ pub type Seq = u64;
 /// The largest sequence number: 56 bits, because a trailer keeps 8 bits for the kind.
 pub const MAX_SEQ: Seq = (1 << 56) - 1;
 
+/// Largest key, bytes: keys are copied into index and manifest.
+pub const MAX_KEY: usize = 1 << 20;
+/// Largest value, bytes.
+pub const MAX_VALUE: usize = 1 << 30;
+
 /// Meaning of an entry for its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

@@ -5,15 +5,11 @@
 use super::family::Family;
 use crate::coding::{Decoder, put_bytes, put_varint, varint_len};
 use crate::error::{Error, Result};
-use crate::key::{self, Kind};
+use crate::key::{self, Kind, MAX_KEY, MAX_VALUE};
 
 /// Marks an operation on another family than the default one.
 pub(super) const FAMILY_FLAG: u8 = 0x80;
 
-/// Largest key, bytes: keys are copied into index and manifest.
-pub const MAX_KEY: usize = 1 << 20;
-/// Largest value, bytes.
-pub const MAX_VALUE: usize = 1 << 30;
 /// Largest batch, bytes.
 pub const MAX_BATCH: usize = (1 << 30) + (1 << 26);
 

@@ -4,9 +4,9 @@
 //! mark of the thread says which code runs. Methods of [`Db`](super::Db) that write or wait look at the mark and give an error at once;
 //! within a clock, all methods do. Every call of such code goes through [`Plugged`].
 
-use super::batch::MAX_VALUE;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::key::MAX_VALUE;
 use crate::operator::{CompactionFilter, Decision, MergeOperator};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -422,7 +422,7 @@ impl Turn {
             }
         };
         if result.is_err() {
-            // Entries that were not committed must not be found among the hot keys, and keys whose removal was not committed are there again.
+            // Entries that were not committed must not be found among the hot keys, and keys that were not removed after all are there.
             self.hot.clear();
             self.dead.get_mut().clear();
         }

@@ -37,8 +37,8 @@ impl Turn {
         self.walk_some(family, bounds, direction, usize::MAX, visit).map(drop)
     }
 
-    /// Like [`Turn::walk`], but a forward walk passes over at most `patience` dead keys of the engine in a part of the bounds between ranges
-    /// that are known to hold nothing, and returns the key at which it stopped.
+    /// Like [`Turn::walk`], but a forward walk passes over at most `patience` dead keys of the engine in a part of the bounds between
+    /// ranges that are known to hold nothing, and returns the key at which it stopped.
     pub fn walk_some(
         &self,
         family: FamilyKind,
