@@ -1,8 +1,8 @@
 //! Ranges of engine keys that are known to hold nothing, so that walks do not pass over the same removed keys again and again.
 //!
 //! Members that are taken from an end of a sorted set, or entries that a consumer group has acknowledged, stay in the engine as removed
-//! keys until a flush and a merge drop them. A queue of 1,000 members through which a million have gone has up to a million of them before its
-//! first member. A walk that passed over many removed keys notes their range here, and the next walk begins behind it.
+//! keys until a flush and a merge drop them. A queue of 1,000 members through which a million have gone has up to a million of them before
+//! its first member. A walk that passed over many removed keys notes their range here, and the next walk begins behind it.
 //!
 //! **In step with the turn.** A range holds nothing that reads of the turn see: each write of a key takes the key out of its range
 //! ([`DeadRanges::cut`]). When a turn is dropped, or its batch fails, all ranges are forgotten. Forgetting a range is always right, and
