@@ -5,6 +5,7 @@ mod edges;
 mod fields;
 mod hot;
 mod ids;
+mod lookups;
 mod newer;
 mod replica;
 mod replication;
