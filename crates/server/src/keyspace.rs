@@ -272,12 +272,14 @@ pub struct Keyspace {
     /// Deadlines that clients of a writable replica have set.
     own: OwnDeadlines,
     lookups: Lookups,
+    /// Whether lookups are counted now.
+    counts_lookups: bool,
     expired: Expired,
     /// Number of changes of keys.
     touched: u64,
 }
 
-/// Keys that were looked for.
+/// Counted lookups of keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lookups {
     /// Lookups that found a key.
@@ -426,6 +428,7 @@ impl Keyspace {
             keeps_ended: false,
             own: OwnDeadlines::default(),
             lookups: Lookups::default(),
+            counts_lookups: false,
             expired: Expired::default(),
             touched: 0,
         }
@@ -506,7 +509,13 @@ impl Keyspace {
         self.now
     }
 
-    /// Lookups of keys since the start, for any purpose.
+    /// Counts lookups of keys from now on, or no longer. Commands that only read begin with counting; others switch it on for the keys that
+    /// they also read. Each key that a command reads has to count once, however often the command looks it up.
+    pub fn count_lookups(&mut self, is_on: bool) {
+        self.counts_lookups = is_on;
+    }
+
+    /// Counted lookups of keys since the start.
     pub fn lookups(&self) -> Lookups {
         self.lookups
     }

@@ -1,6 +1,6 @@
 //! The server over TCP: cases that only a network can cause.
 
-use crate::common::{Reply, Served, encode};
+use crate::common::{Client, Reply, Served, encode};
 use sinter_server::command::{Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::{ErrorKind, Write};
@@ -206,4 +206,23 @@ fn the_world_is_not_served_without_a_password() {
     let keyspace = sinter_server::keyspace::Keyspace::open(Arc::new(MemoryStore::new()), &Default::default(), 1).unwrap();
     let bound = sinter_server::net::Net::bind("0.0.0.0:0".parse().unwrap(), keyspace, Server::default());
     assert!(matches!(bound, Err(sinter_server::net::Error::Open(_))));
+}
+
+#[test]
+fn reads_and_writes_of_sockets_are_counted() {
+    let served = Served::start();
+    let mut client = served.client();
+    let counts = |client: &mut Client| {
+        let Reply::One(text) = client.ask(&[b"INFO", b"stats"]) else { panic!("a text") };
+        let text = String::from_utf8(text).unwrap();
+        ["total_reads_processed:", "total_writes_processed:"]
+            .map(|name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse::<u64>().unwrap())
+    };
+    let before = counts(&mut client);
+    // One read, and one write of all replies, unlike one for each request.
+    client.send(&encode(&["PING"]).repeat(5));
+    for _ in 0..5 {
+        assert_eq!(client.reply(), one("+PONG"));
+    }
+    assert_eq!(counts(&mut client), before.map(|count| count + 2));
 }

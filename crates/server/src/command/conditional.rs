@@ -44,7 +44,9 @@ fn digest(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 /// Removes a key if a condition holds, and replies with the number of removed keys.
 fn remove_if(context: &mut Context, key: &[u8], comparison: &Comparison) -> Outcome {
     check_key(key)?;
-    let holds = match context.find(key, Kind::String)? {
+    let found = context.find(key, Kind::String)?;
+    context.keyspace.count_lookups(false);
+    let holds = match found {
         Some(string) => comparison.holds(context, &string)?,
         None => false,
     };
@@ -54,6 +56,7 @@ fn remove_if(context: &mut Context, key: &[u8], comparison: &Comparison) -> Outc
 }
 
 fn delifeq(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
+    context.keyspace.count_lookups(true);
     remove_if(context, arguments[1], &Comparison::equals(arguments[2]))
 }
 
@@ -70,7 +73,10 @@ fn delex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.integer(i64::from(removed));
         return Ok(());
     };
-    match context.keyspace.find(db, key)? {
+    context.keyspace.count_lookups(true);
+    let found = context.keyspace.find(db, key)?;
+    context.keyspace.count_lookups(false);
+    match found {
         None => {
             context.reply.integer(0);
             return Ok(());

@@ -101,11 +101,11 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         return Err(Failure::fixed("BUSYKEY Target key name already exists."));
     }
     let ttl = u64::try_from(integer(arguments[2])?).map_err(|_| Failure::fixed("ERR Invalid TTL value, must be >= 0"))?;
-    let deadline = match ttl {
-        0 => None,
-        ttl if options.is_absolute => Some(ttl),
-        ttl => Some(ttl.saturating_add(context.keyspace.now())),
-    };
+    let base = if options.is_absolute { 0 } else { context.keyspace.now() };
+    // Replies have deadlines as signed numbers.
+    let deadline = ttl.checked_add(base).filter(|deadline| i64::try_from(*deadline).is_ok());
+    let deadline = deadline.ok_or(Failure::fixed("ERR invalid expire time in 'restore' command"))?;
+    let deadline = (ttl > 0).then_some(deadline);
     if restore_string(context, key, deadline)? {
         return ended(context, key, deadline);
     }

@@ -107,6 +107,7 @@ fn pfcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
                 None => {
                     let (number, mut noted) = (count(string)?, string.to_vec());
                     note_count(&mut noted, number);
+                    context.keyspace.count_lookups(false);
                     keep(context, key, &noted)?;
                     number
                 }
@@ -120,7 +121,9 @@ fn pfcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn pfmerge(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     // The target is part of the union.
+    context.keyspace.count_lookups(true);
     let (union, is_dense) = union(context, &arguments[1..])?;
+    context.keyspace.count_lookups(false);
     let (mut sketch, _) = sketch(context, arguments[1])?;
     if is_dense {
         sketch.make_dense()?;

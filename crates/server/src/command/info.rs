@@ -62,7 +62,8 @@ fn server(context: &Context, out: &mut String) -> std::fmt::Result {
     let version = context.server.configuration.compatible.version();
     write!(out, "redis_version:{version}\r\nsinterdb_version:{}\r\nredis_mode:standalone\r\n", env!("CARGO_PKG_VERSION"))?;
     write!(out, "os:{}\r\n", system::name())?;
-    write!(out, "arch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\n", usize::BITS, std::process::id())?;
+    write!(out, "arch_bits:{}\r\nmonotonic_clock:POSIX clock_gettime\r\n", usize::BITS)?;
+    write!(out, "multiplexing_api:epoll\r\nprocess_id:{}\r\n", std::process::id())?;
     write!(out, "process_supervised:{}\r\nhz:10\r\nconfigured_hz:10\r\nio_threads_active:0\r\n", context.server.supervised.name())?;
     let executable = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     write!(out, "executable:{executable}\r\nconfig_file:{}\r\n", context.server.configuration.file)?;
@@ -86,6 +87,7 @@ fn clients(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "client_recent_max_input_buffer:{}\r\n", largest(|buffers| buffers.input_memory))?;
     write!(out, "client_recent_max_output_buffer:{}\r\n", largest(|buffers| buffers.output_memory))?;
     write!(out, "tracking_clients:{}\r\n", server.tracking.len())?;
+    write!(out, "clients_in_timeout_table:{}\r\n", context.keyspace.waiting_in_time())?;
     none(out, "cluster_connections")
 }
 
@@ -198,9 +200,12 @@ fn stats(context: &Context, out: &mut String) -> std::fmt::Result {
     write!(out, "slave_expires_tracked_keys:{}\r\n", context.keyspace.own_deadlines())?;
     write!(out, "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\nactive_defrag_key_misses:0\r\n")?;
     none(out, "current_active_defrag_time total_active_defrag_time")?;
-    none(out, "expired_time_cap_reached_count instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
+    write!(out, "expired_time_cap_reached_count:{}\r\n", statistics.expiry_pauses)?;
+    write!(out, "expire_cycle_cpu_milliseconds:{}\r\n", statistics.expiring_ns / 1_000_000)?;
+    none(out, "instantaneous_input_repl_kbps instantaneous_output_repl_kbps")?;
     write!(out, "total_net_repl_output_bytes:{}\r\n", statistics.bytes_to_replicas)?;
-    none(out, "total_net_repl_input_bytes io_threaded_reads_processed io_threaded_writes_processed")?;
+    write!(out, "total_reads_processed:{}\r\ntotal_writes_processed:{}\r\n", statistics.reads, statistics.writes)?;
+    none(out, "total_net_repl_input_bytes io_threaded_reads_processed io_threaded_writes_processed dump_payload_sanitizations")?;
     context.server.tracking.figures().iter().try_for_each(|(name, number)| write!(out, "{name}:{number}\r\n"))?;
     write!(out, "unexpected_error_replies:{}\r\n", context.server.upstream.failed)?;
     write!(out, "total_error_replies:{}\r\n", statistics.errors)?;

@@ -256,8 +256,11 @@ fn copy(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if from == to {
         return Err(SAME_OBJECT);
     }
+    context.keyspace.count_lookups(true);
+    let is_there = context.keyspace.exists(from.0, from.1)?;
+    context.keyspace.count_lookups(false);
     let is_free = replaces || !context.keyspace.exists(to.0, to.1)?;
-    let copied = is_free && copy_key(context, from, to)?;
+    let copied = is_there && is_free && copy_key(context, from, to)?;
     context.reply.integer(i64::from(copied));
     Ok(())
 }
@@ -305,6 +308,7 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
                 context.reply.null();
                 return Ok(());
             };
+            context.keyspace.count_lookups(false);
             match () {
                 () if is(word, "refcount") => context.reply.integer(1),
                 () if is(word, "idletime") => {

@@ -105,15 +105,16 @@ impl<'a> Table<'a> {
 }
 
 fn value(context: &mut Context, key: &[u8]) -> Result<Vec<u8>, Failure> {
-    let found = context.keyspace.find(context.session.db, key)?;
-    if found.is_some_and(|head| head.kind != Kind::String) {
-        return Err(Failure::fixed("ERR The specified keys must contain string values"));
+    match context.keyspace.find(context.session.db, key)? {
+        None => Ok(Vec::new()),
+        Some(head) if head.kind == Kind::String => Ok(context.keyspace.found_value()?.to_vec()),
+        Some(_) => Err(Failure::fixed("ERR The specified keys must contain string values")),
     }
-    Ok(context.keyspace.string(context.session.db, key)?.unwrap_or_default().to_vec())
 }
 
 fn lcs(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let (a, b) = (value(context, arguments[1])?, value(context, arguments[2])?);
+    let (a, b) = (value(context, arguments[1]), value(context, arguments[2]));
+    let (a, b) = (a?, b?);
     let request = Request::parse(&arguments[3..])?;
     // Refuses inputs for which Redis's table, four bytes for each pair, would be too large: this bounds the time here.
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);

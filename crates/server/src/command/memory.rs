@@ -69,6 +69,7 @@ fn usage(context: &mut Context, key: &[u8], options: &[&[u8]]) -> Outcome {
             _ => return Err(SYNTAX),
         };
     }
+    context.keyspace.count_lookups(false);
     match context.keyspace.estimate(context.session.db, key, samples)? {
         Some(bytes) => context.reply.integer(i64::try_from(bytes).unwrap_or(i64::MAX)),
         None => context.reply.null(),

@@ -151,6 +151,7 @@ fn keys(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn random_key(context: &mut Context, _: &[&[u8]]) -> Outcome {
+    context.keyspace.count_lookups(false);
     let key = context.keyspace.random_key(context.session.db)?;
     context.reply.bulk_or_null(key.as_deref());
     Ok(())

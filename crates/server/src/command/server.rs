@@ -54,10 +54,18 @@ pub struct Statistics {
     pub expired_before: Expired,
     /// Keys that were evicted.
     pub evicted: u64,
-    /// Keys found by reading commands.
+    /// Times that the removal of expired keys was interrupted because it took long.
+    pub expiry_pauses: u64,
+    /// Time spent on removing expired keys that no command had found, nanoseconds.
+    pub expiring_ns: u64,
+    /// Lookups of keys to be read that found the key, one for each key of a command.
     pub hits: u64,
-    /// Keys not found by reading commands.
+    /// Lookups of keys to be read that did not find the key.
     pub misses: u64,
+    /// Reads from sockets of clients that brought bytes.
+    pub reads: u64,
+    /// Writes to sockets of clients that took bytes.
+    pub writes: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.

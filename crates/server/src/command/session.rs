@@ -374,6 +374,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let unit = context.server.units.get(number);
     let leaves_no_trace = context.session.leaves_no_trace && unit.name != "touch";
     context.keyspace.begin_command(!leaves_no_trace && !unit.command.has(KEEPS_USE));
+    context.keyspace.count_lookups(unit.flags & READ != 0);
     let notifies = context.server.configuration.events.is_on();
     if notifies {
         context.keyspace.note_changes();
@@ -412,7 +413,8 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.server.hub.has_monitors() && !unit.runs_scripts() {
         clients::tell(context, unit, arguments);
     }
-    if unit.flags & READ != 0 && unit.command.group != Group::Scripting {
+    // Commands that run others have counted theirs.
+    if !matches!(unit.command.group, Group::Scripting | Group::Transactions) {
         let statistics = &mut context.server.statistics;
         statistics.hits += context.keyspace.lookups().hits - lookups.hits;
         statistics.misses += context.keyspace.lookups().misses - lookups.misses;

@@ -75,13 +75,21 @@ impl<'a> Pattern<'a> {
         if check_key(&key).is_err() || field.is_some_and(|field| check_member(field).is_err()) {
             return Ok(None);
         }
-        let Some(head) = context.keyspace.find_collection(context.session.db, &key)? else { return Ok(None) };
+        let Some(head) = looked_up(context, &key)? else { return Ok(None) };
         Ok(match (head.kind, field) {
             (Kind::Hash, Some(field)) => context.keyspace.member(&head, field)?,
             (Kind::String, None) => context.keyspace.string(context.session.db, &key)?.map(<[u8]>::to_vec),
             _ => None,
         })
     }
+}
+
+/// The value at a key that is read, of any type.
+fn looked_up(context: &mut Context, key: &[u8]) -> Result<Option<Collection>, Failure> {
+    context.keyspace.count_lookups(true);
+    let head = context.keyspace.find_collection(context.session.db, key)?;
+    context.keyspace.count_lookups(false);
+    Ok(head)
 }
 
 /// Options of `SORT`.
@@ -234,7 +242,7 @@ fn run(context: &mut Context, arguments: &[&[u8]], may_store: bool) -> Outcome {
     let name = if may_store { "sort" } else { "sort_ro" };
     let may_read_all = context.server.may_read_all(context.session, name, arguments);
     let mut request = Request::parse(&arguments[2..], may_store, may_read_all)?;
-    let head = context.keyspace.find_collection(context.session.db, arguments[1])?;
+    let head = looked_up(context, arguments[1])?;
     let elements = match head {
         None => Vec::new(),
         Some(head) if !matches!(head.kind, Kind::List | Kind::Set | Kind::SortedSet) => return Err(Error::WrongType.into()),

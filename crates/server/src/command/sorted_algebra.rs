@@ -134,6 +134,7 @@ impl Request {
 
 fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
     let mut heads = Vec::with_capacity(keys.len());
+    context.keyspace.count_lookups(true);
     for key in keys {
         let head = context.keyspace.find_collection(context.session.db, key)?;
         if head.as_ref().is_some_and(|head| !matches!(head.kind, Kind::Set | Kind::SortedSet)) {
@@ -141,6 +142,7 @@ fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>
         }
         heads.push(head);
     }
+    context.keyspace.count_lookups(false);
     Ok(heads)
 }
 

@@ -289,6 +289,8 @@ fn read(context: &mut Context, arguments: &[&[u8]], in_group: bool) -> Outcome {
     if let Some((_, consumer)) = request.group {
         check_member(consumer)?;
     }
+    // As in Redis 7.0, a run after a wait is not counted.
+    context.keyspace.count_lookups(request.woken.is_none());
     let asked = request.asked();
     let starts: Vec<Start> = asked.iter().map(|(key, id)| request.start(context, key, id)).collect::<Result<_, _>>()?;
     let (mut served, mut out) = (0, Vec::new());

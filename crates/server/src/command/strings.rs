@@ -7,7 +7,7 @@ use super::steps::AT_ONCE;
 use super::{
     Command, Context, Failure, Group, LaterString, NOT_FINITE, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity,
 };
-use crate::keyspace::{Kind, LONG, LONGEST_STRING as LONGEST, StringReader, Upload, check_key};
+use crate::keyspace::{Head, Kind, LONG, LONGEST_STRING as LONGEST, StringReader, Upload, check_key};
 use crate::number::{integer_text, parse_integer};
 use crate::wide::Wide;
 
@@ -156,16 +156,29 @@ fn get(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 /// Replies like `GET`, for other commands; false: there is no key.
 fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
-    let Some(head) = context.find(key, Kind::String)? else {
+    let Some(head) = context.keyspace.find_kind(context.session.db, key, Kind::String)? else {
         context.reply.null();
         return Ok(false);
     };
-    if head.is_in_pieces() && head.count >= LONG as u64 {
-        reply_part(context, 0, head.count)?;
-    } else {
-        context.reply.bulk(context.keyspace.found_value()?);
-    }
+    reply_found(context, &head)?;
     Ok(true)
+}
+
+/// Like `reply_string`, for commands that also write: the key counts as looked up.
+fn reply_old(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
+    context.keyspace.count_lookups(true);
+    let existed = reply_string(context, key)?;
+    context.keyspace.count_lookups(false);
+    Ok(existed)
+}
+
+/// Replies with the string that was found last.
+fn reply_found(context: &mut Context, head: &Head) -> Outcome {
+    if head.is_in_pieces() && head.count >= LONG as u64 {
+        return reply_part(context, 0, head.count);
+    }
+    context.reply.bulk(context.keyspace.found_value()?);
+    Ok(())
 }
 
 /// Replies with a part of the string that was found last. A long part is read while the client takes it.
@@ -236,7 +249,7 @@ fn set(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     let new_deadline = ends.deadline(None, context.keyspace.now(), "set")?;
     if gets {
-        reply_string(context, key)?;
+        reply_old(context, key)?;
     }
     // Setting looks for the key, too.
     let needs_old = only != If::Always || ends == Ends::Keep;
@@ -281,12 +294,12 @@ fn psetex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn getset(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    reply_string(context, arguments[1])?;
+    reply_old(context, arguments[1])?;
     set_value(context, arguments[1], arguments[2], None)
 }
 
 fn getdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    if reply_string(context, arguments[1])? {
+    if reply_old(context, arguments[1])? {
         context.keyspace.remove(context.db(), arguments[1])?;
     }
     Ok(())
@@ -300,13 +313,15 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         ends = ends.followed_by(next)?;
     }
     let (db, key) = (context.db(), arguments[1]);
-    let Some(head) = context.find(key, Kind::String)? else {
+    context.keyspace.count_lookups(true);
+    let Some(head) = context.keyspace.find_kind(db, key, Kind::String)? else {
         context.reply.null();
         return Ok(());
     };
+    context.keyspace.count_lookups(false);
     let now = context.keyspace.now();
     let deadline = ends.deadline(head.deadline, now, "getex")?;
-    reply_string(context, key)?;
+    reply_found(context, &head)?;
     // Setting an equal deadline counts as a change; removing a missing one does not.
     if ends != Ends::Unsaid && (deadline.is_some() || head.deadline.is_some()) {
         if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
@@ -322,9 +337,7 @@ fn mget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     context.reply.array(arguments.len() - 1);
     for key in &arguments[1..] {
         match context.keyspace.find(context.session.db, key)? {
-            Some(head) if head.kind == Kind::String => {
-                reply_string(context, key)?;
-            }
+            Some(head) if head.kind == Kind::String => reply_found(context, &head)?,
             _ => context.reply.null(),
         }
     }

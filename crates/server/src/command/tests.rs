@@ -5,6 +5,7 @@ mod edges;
 mod fields;
 mod hot;
 mod ids;
+mod lookups;
 mod newer;
 mod replica;
 mod replication;
@@ -269,6 +270,17 @@ fn ended_keys_are_counted_whoever_finds_them() {
     assert_eq!(counted(&mut talk, &mut session), ("0".into(), "0".into()));
     assert_eq!(talk.say(&mut session, "EXISTS b c"), ":0|");
     assert_eq!(counted(&mut talk, &mut session), ("1".into(), "0".into()));
+}
+
+#[test]
+fn clients_that_wait_until_a_deadline_are_counted() {
+    let mut talk = Talk::new();
+    let mut clients: Vec<_> = (1..4).map(|id| talk.client(id)).collect();
+    for (client, line) in clients.iter_mut().zip(["BLPOP none 5", "BLPOP none 0"]) {
+        assert_eq!(talk.say(client, line), "");
+    }
+    let said = talk.say(&mut clients[2], "INFO clients");
+    assert!(said.contains("|blocked_clients:2|") && said.contains("|clients_in_timeout_table:1|"), "{said}");
 }
 
 #[test]

@@ -24,12 +24,12 @@ impl Keyspace {
         self.need(db, key);
         self.look_up(db, key)?;
         let Some(head) = &self.known.head else {
-            self.lookups.misses += 1;
+            self.lookups.misses += u64::from(self.counts_lookups);
             self.note(db, key, Change::Missed);
             return Ok(None);
         };
         if !self.has_ended(head) && !self.has_due_fields(head) {
-            self.lookups.hits += 1;
+            self.lookups.hits += u64::from(self.counts_lookups);
             return Ok(self.known.head);
         }
         let head = *head;
@@ -49,11 +49,11 @@ impl Keyspace {
             self.known.head.is_some()
         };
         if !is_found {
-            self.lookups.misses += 1;
+            self.lookups.misses += u64::from(self.counts_lookups);
             self.note(db, key, Change::Missed);
             return Ok(None);
         }
-        self.lookups.hits += 1;
+        self.lookups.hits += u64::from(self.counts_lookups);
         Ok(self.known.head)
     }
 

@@ -120,6 +120,11 @@ impl Keyspace {
         self.waits.by_waiter.len()
     }
 
+    /// Number of clients that wait until a deadline.
+    pub fn waiting_in_time(&self) -> usize {
+        self.waits.deadlines.len()
+    }
+
     /// All waiting clients, longest wait first.
     pub fn waiters(&self) -> Vec<u64> {
         let mut all: Vec<(u64, u64)> = self.waits.by_waiter.iter().map(|(waiter, wait)| (wait.ticket, *waiter)).collect();

@@ -277,6 +277,7 @@ impl Connection {
             Ok(Came::End) if self.waits_for_sync() || self.is_held => self.is_ending = true,
             Ok(Came::End) => self.is_dead = true,
             Ok(Came::Bytes(bytes, may_have_more)) => {
+                server.statistics.reads += 1;
                 server.statistics.bytes_in += bytes as u64;
                 self.active = now;
                 self.is_readable = may_have_more || self.is_shut;
@@ -684,6 +685,7 @@ impl Connection {
                     if !self.session.is_primary {
                         self.active = now;
                     }
+                    server.statistics.writes += 1;
                     server.statistics.bytes_out += bytes as u64;
                 }
                 Err(Failed::Stream(error)) if error.kind() == ErrorKind::WouldBlock => {

@@ -90,15 +90,14 @@ impl EventLoop {
             self.commit(data);
         }
         let begun = data.server.monotonic_ns();
-        while let Some(removed) = self.expire_some(data) {
-            if removed < ticking::EXPIRED_AT_ONCE {
-                return;
-            }
+        while self.expire_some(data).is_some_and(|removed| removed >= ticking::EXPIRED_AT_ONCE) {
             if data.server.monotonic_ns().saturating_sub(begun) > ticking::EXPIRING_NS {
                 self.ticks.expiry = Some(now + ticking::EXPIRING_PAUSE_MS);
-                return;
+                data.server.statistics.expiry_pauses += 1;
+                break;
             }
         }
+        data.server.statistics.expiring_ns += data.server.monotonic_ns().saturating_sub(begun);
     }
 
     /// Evicts keys while the data are beyond `maxdata`, for a limited time in each iteration. An error ends that for [`RETRY_MS`], and

@@ -1,6 +1,6 @@
 //! Edge cases of arguments, as in Redis 7.0.15.
 
-use super::script;
+use super::{Talk, execute, script};
 
 #[test]
 fn ranges_of_names_go_by_scores() {
@@ -175,4 +175,34 @@ fn a_scan_from_behind_the_end_ends() {
         ("SSCAN small -1", "*2|$1|0|*2|$1|a|$1|b|"),
         ("SSCAN s -18446744073709551616", "-ERR invalid cursor|"),
     ]);
+}
+
+/// A deadline beyond 63 bits is refused before anything changes.
+#[test]
+fn restore_refuses_a_time_that_overflows() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    for line in ["SET k old", "SET source new"] {
+        assert_eq!(talk.say(&mut session, line), "+OK|");
+    }
+    let mut out = Vec::new();
+    execute(&mut talk.keyspace, &mut talk.server, &mut session, &[b"DUMP", b"source"], &mut out);
+    let (start, end) = (out.iter().position(|byte| *byte == b'\n').unwrap() + 1, out.len() - 2);
+    let payload = out[start..end].to_vec();
+    let last = i64::MAX.unsigned_abs() - talk.keyspace.now();
+    let mut restore = |talk: &mut Talk, ttl: u64, options: &[&[u8]]| {
+        let (ttl, mut out) = (ttl.to_string(), Vec::new());
+        let words = [&[&b"RESTORE"[..], b"k", ttl.as_bytes(), &payload][..], options].concat();
+        execute(&mut talk.keyspace, &mut talk.server, &mut session, &words, &mut out);
+        let value = talk.say(&mut session, "GET k");
+        (String::from_utf8_lossy(&out).replace("\r\n", "|"), value, talk.say(&mut session, "PEXPIRETIME k"))
+    };
+    let refused = ("-ERR invalid expire time in 'restore' command|".to_owned(), "$3|old|".to_owned(), ":-1|".to_owned());
+    for ttl in [i64::MAX.unsigned_abs(), last + 1] {
+        assert_eq!(restore(&mut talk, ttl, &[b"REPLACE"]), refused, "{ttl}");
+    }
+    let taken = ("+OK|".to_owned(), "$3|new|".to_owned(), format!(":{}|", i64::MAX));
+    assert_eq!(restore(&mut talk, last, &[b"REPLACE"]), taken);
+    assert_eq!(restore(&mut talk, i64::MAX.unsigned_abs(), &[b"REPLACE", b"ABSTTL"]), taken);
+    assert_eq!(restore(&mut talk, 0, &[b"REPLACE"]).2, ":-1|");
 }
