@@ -57,7 +57,7 @@ fn few_repeats_are_told() {
     assert!(text.ends_with(": less than RocksDB by a factor of 2.00 (2 runs), 1,000 against 2,000"), "{text}");
 }
 
-/// Kinds of losses that pages told less well than they were measured: loads that no measure has, latencies, memory and speed of one cell,
+/// Kinds of losses that pages told less well than they were measured: loads that no measure has, memory and speed of one cell,
 /// bytes written and puts per second at ages that no claim names.
 #[test]
 fn what_committed_records_hold_is_found() {
@@ -68,8 +68,9 @@ fn what_committed_records_hold_is_found() {
         );
     };
     let side_by_side = found(&committed("side-by-side"));
-    is_there(&side_by_side, "YCSB A, B, C, F, D: load", "p99, µs", "rocksdb");
-    is_there(&side_by_side, "YCSB E: load", "p99, µs", "rocksdb");
+    is_there(&side_by_side, "reads: load", "peak memory, MiB", "rocksdb");
+    is_there(&side_by_side, "reads: load", "space amplification", "fjall");
+    is_there(&side_by_side, "overwrite", "peak memory, MiB", "rocksdb");
     let servers = found(&committed("aof-rewrite"));
     is_there(&servers, "the log rewritten from a length on: 1 kB, from 32 MiB on", "operations/s", "redis");
     let tiering = found(&committed("time-aware-tiering"));
