@@ -2,6 +2,14 @@
 //! Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007; the same idea as RocksDB's FastLocalBloom). At 10 bits per key it
 //! makes six probes and answers wrongly for about 1 % of absent keys. The lines are the format.
 
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The hash of a user key that chooses the filter's bits: part of the format.
+#[inline(always)]
+pub fn hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
 /// 512 bits. Bit `i` is bit `i % 64` of word `i / 64`; words are little-endian in the file.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
@@ -145,7 +153,7 @@ mod tests {
     use super::*;
 
     fn hashes(n: u64, salt: u64) -> Vec<u64> {
-        (0..n).map(|i| xxhash_rust::xxh3::xxh3_64(&(i ^ salt << 40).to_le_bytes())).collect()
+        (0..n).map(|i| hash(&(i ^ salt << 40).to_le_bytes())).collect()
     }
 
     fn build(hashes: &[u64], bits_per_key: f64) -> Vec<u8> {

@@ -1,5 +1,5 @@
 //! Data blocks. A stored block is only its entries. The index that makes it searchable without scanning, a tag and an offset per entry, is
-//! derived when a block enters memory (hashing 40 keys takes less than decompressing them, and the three bytes per entry do not compress).
+//! derived when a block enters memory: that takes less than decompressing the block, and the three bytes per entry do not compress.
 //! A scan for a compaction needs no index and decodes stored blocks in place.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!             common prefix of all keys
 //!             entries: varint suffix length, varint value length, varint trailer, suffix, value
 //!
-//! in memory   tags: one byte of each key's hash, zero-filled to a multiple of 16
+//! in memory   tags: one byte per entry, a hash of its suffix, zero-filled to a multiple of 16
 //!             offsets: where each entry starts, counted from the first tag; u16, or u32 if one needs it
 //!             the stored block
 //! ```
@@ -29,23 +29,29 @@ use crate::prefetch;
 use crate::slab::Bytes;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Number of tags that are compared at once.
 const GROUP: usize = 16;
 /// Least number of bytes of an entry's three varints.
 const LEAST_ENTRY: usize = 3;
 
-/// The hash of a user key: its top byte is the tag in blocks, its halves choose the filter's bits.
+/// The tag of an entry: a hash of its suffix, by multiplication, eight bytes at a time. The last eight bytes overlap those before, so that
+/// no byte is handled alone except in suffixes below eight bytes. A general hash of the whole key takes twice as long for a block.
 #[inline(always)]
-pub(super) fn hash(key: &[u8]) -> u64 {
-    xxh3_64(key)
-}
-
-/// The tag of a key hash: its top byte.
-#[inline(always)]
-fn tag(hash: u64) -> u8 {
-    (hash >> 56) as u8
+fn tag(suffix: &[u8]) -> u8 {
+    // 2^64 divided by the golden ratio, as in Fibonacci hashing (Knuth, "The Art of Computer Programming", volume 3, 6.4).
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| {
+        let product = (hash ^ word).wrapping_mul(SPREAD);
+        product ^ product >> 32
+    };
+    let (words, rest) = suffix.as_chunks::<8>();
+    let hash = words.iter().fold(suffix.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let last = match suffix.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    (mix(hash, last).wrapping_mul(SPREAD) >> 56) as u8
 }
 
 /// Sequence number and kind as an entry has them: see the module. The sequence number is 0 or at least `base`.
@@ -177,14 +183,12 @@ impl Block {
         data[..front].fill(0);
         data[front..].copy_from_slice(stored);
         let layout = Layout { prefix: head.prefix + front as u32, entries: head.entries + front as u32, ..head };
-        let mut key = layout.prefix(&data).to_vec();
-        let (prefix, mut at) = (key.len(), layout.entries as usize);
+        let mut at = layout.entries as usize;
         for index in 0..count {
             let entry = layout.entry_at(&data, at)?;
-            key.truncate(prefix);
-            key.extend_from_slice(entry.suffix);
+            let tag = tag(entry.suffix);
             let start = std::mem::replace(&mut at, entry.value_at + entry.value.len());
-            data[index] = tag(hash(&key));
+            data[index] = tag;
             if wide {
                 data[offsets + 4 * index..][..4].copy_from_slice(&u32::try_from(start).ok()?.to_le_bytes());
             } else {
@@ -279,15 +283,9 @@ impl Block {
     /// Visits the versions of `key` with sequence number `<= snapshot`, newest first. `Continue` if the last entry of the block is such a
     /// version, that is, if the next block may have more.
     #[inline]
-    pub fn get(
-        &self,
-        key: &[u8],
-        hash: u64,
-        snapshot: Seq,
-        mut visit: impl FnMut(Seq, Kind, &[u8]) -> ControlFlow<()>,
-    ) -> Option<ControlFlow<()>> {
+    pub fn get(&self, key: &[u8], snapshot: Seq, mut visit: impl FnMut(Seq, Kind, &[u8]) -> ControlFlow<()>) -> Option<ControlFlow<()>> {
         let Some(suffix) = key.strip_prefix(self.layout.prefix(&self.data)) else { return Some(ControlFlow::Break(())) };
-        let tag = tag(hash);
+        let tag = tag(suffix);
         let count = self.count();
         for (group, tags) in self.tag_groups().iter().enumerate() {
             let mut matches = search::matches(tags, tag);

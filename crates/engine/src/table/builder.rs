@@ -7,7 +7,6 @@
 //! With a zstd dictionary the first blocks wait in memory as samples until the dictionary has been trained from them. Blocks that are to be
 //! compressed go through a [`BatchWindow`], in which other threads may work on them; without a codec each block is written at once.
 
-use super::block::hash;
 use super::block_builder::BlockBuilder;
 use super::footer::{FORMAT_VERSION, Footer, Section, fold};
 use super::frame;
@@ -18,7 +17,7 @@ use super::window::BatchWindow;
 use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Compression, Dictionary, Trained};
 use crate::error::{Error, Result};
-use crate::filter::{Filter, Hashes};
+use crate::filter::{Filter, Hashes, hash};
 use crate::key::{self, Kind, Seq};
 use crate::manifest::{KeyRange, OwnTimes, TableInfo};
 use crate::range_del::RangeTombstones;

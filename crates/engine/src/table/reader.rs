@@ -1,7 +1,7 @@
 //! An open table. A get asks the filter, the index, one block: three array accesses and lock-free loads while they are resident, and one
 //! read of the medium for each that is not.
 
-use super::block::{self, Block};
+use super::block::Block;
 use super::counted::{Counted, LONGEST, ReadTimes};
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::frame::{Frames, Lent, lend_packed};
@@ -13,7 +13,7 @@ use crate::checksum::{DbId, Salt};
 use crate::codec::{Codec, Dictionary};
 use crate::coding::Decoder;
 use crate::error::{Error, Result};
-use crate::filter::Filter;
+use crate::filter::{self, Filter};
 use crate::key::{Kind, Seq};
 use crate::ledger::Latencies;
 use crate::manifest::TableInfo;
@@ -195,10 +195,10 @@ impl Table {
         &self.info
     }
 
-    /// The hash of a key, computed once per get and used by filters and block tags of all tables.
+    /// The hash of a key, computed once per get and used by the filters of all tables.
     #[inline]
     pub fn hash(key: &[u8]) -> u64 {
-        block::hash(key)
+        filter::hash(key)
     }
 
     /// Visits the point versions of `key` with sequence number `<= snapshot`, newest first, until `visit` breaks.
@@ -221,7 +221,7 @@ impl Table {
             let block = self.block(&index, number, options)?;
             // Prefix, tags and offsets are needed one after another; prefetching them makes their cache misses overlap.
             block.prefetch();
-            match block.get(key, hash, snapshot, &mut visit) {
+            match block.get(key, snapshot, &mut visit) {
                 Some(ControlFlow::Break(())) => break,
                 Some(ControlFlow::Continue(())) => {}
                 None => return Err(self.damaged_block(&index, number)),

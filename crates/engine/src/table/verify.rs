@@ -1,7 +1,6 @@
 //! Reads every byte of a table. [`Table::verify`] checks each against every other, for `check` and for tests; [`Table::verify_frames`]
 //! checks that the bytes are those that were written, for copies.
 
-use super::block::hash;
 use super::footer::{FOOTER_BYTES, Footer, Section, fold};
 use super::frame::Frames;
 use super::properties::TableProperties;
@@ -10,6 +9,7 @@ use crate::cache::Cache;
 use crate::checksum::{DbId, Salt};
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::filter::hash;
 use crate::key::{self, Kind};
 use crate::manifest::TableInfo;
 use sinter_storage::store::{FileId, Store};

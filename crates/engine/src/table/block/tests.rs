@@ -40,7 +40,7 @@ fn check(rows: &[Row]) {
         assert_eq!(block.lower_bound(key, u64::MAX), Some(first));
         let snapshot = key::seq_of(*trailer);
         let mut seen = Vec::new();
-        let flow = block.get(key, hash(key), snapshot, |seq, kind, value| {
+        let flow = block.get(key, snapshot, |seq, kind, value| {
             seen.push((seq << 8 | kind as u64, value.to_vec()));
             ControlFlow::Continue(())
         });
@@ -82,6 +82,26 @@ fn shapes_round_trip() {
 }
 
 #[test]
+fn tags_of_similar_suffixes_are_as_different_as_chance_makes_them() {
+    let kinds: [(&str, fn(u64) -> Vec<u8>); 7] = [
+        ("one byte", |i| vec![(i % 256) as u8]),
+        ("big-endian", |i| i.to_be_bytes()[6..].to_vec()),
+        ("big-endian, in steps", |i| (i << 20).to_be_bytes().to_vec()),
+        ("decimal", |i| format!("{i:05}").into_bytes()),
+        ("decimal, random, of 16 digits", |i| format!("{:016}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 10u64.pow(16)).into_bytes()),
+        ("a number between words", |i| format!("1:{i}:name").into_bytes()),
+        ("a number behind a long word", |i| format!("the-same-for-all-of-them:{i:x}").into_bytes()),
+    ];
+    for (name, suffix) in kinds {
+        let n = if name == "one byte" { 256 } else { 1000u64 };
+        let mut by_tag = [0u64; 256];
+        (0..n).for_each(|i| by_tag[usize::from(tag(&suffix(i)))] += 1);
+        let equal: u64 = by_tag.iter().map(|count| count * count.saturating_sub(1) / 2).sum();
+        assert!(equal <= n * n / 512 * 3 / 2, "{name}: {equal} of {n} suffixes in pairs of one tag");
+    }
+}
+
+#[test]
 fn versions_and_kinds() {
     let kinds = [Kind::Value, Kind::Delete, Kind::Merge, Kind::ValueReference];
     let rows: Vec<Row> = (0..6u8)
@@ -117,7 +137,7 @@ fn damaged_blocks_never_panic() {
         let Some(block) = Block::parse(&bytes) else { return };
         for i in [0, block.count() / 2, block.count() - 1] {
             assert!(block.lower_bound(&[1, 1, i as u8, i as u8], 0).is_some());
-            assert!(block.get(&[1, 1, 2, 2], hash(&[1, 1, 2, 2]), MAX_SEQ, |_, _, _| ControlFlow::Continue(())).is_some());
+            assert!(block.get(&[1, 1, 2, 2], MAX_SEQ, |_, _, _| ControlFlow::Continue(())).is_some());
             assert!(position.enter(&block, i).is_some());
         }
         assert!(position.enter(&block, block.count()).is_none() && position.enter(&block, usize::MAX).is_none());
