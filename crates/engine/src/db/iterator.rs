@@ -87,6 +87,9 @@ pub struct DbIterator {
     /// The current entry was not yet returned by `next`.
     fresh: bool,
     failed: bool,
+    /// Steps to the next and to the previous key, counted in the statistics when the iterator is dropped: a shared counter takes as long
+    /// as a step.
+    steps: [u64; 2],
     /// Reason why the iterator could not be made; returned by the first call.
     broken: Option<Error>,
 }
@@ -139,6 +142,7 @@ impl Db {
             started: false,
             fresh: false,
             failed: false,
+            steps: [0; 2],
             broken: Some(error),
         })
     }
@@ -169,22 +173,29 @@ impl DbIterator {
         let core = Arc::clone(&family.core);
         let cursor = VisibleCursor::new(Merge::new(sources), tombstones, moment.seq, family.core.merge.clone(), lower, upper);
         let cursor = cursor.with_expiry(moment.expiry).with_patience(options.patience);
-        Ok(DbIterator { inner, core, cursor, memtables, started: false, fresh: false, failed: false, broken: None })
+        Ok(DbIterator { inner, core, cursor, memtables, started: false, fresh: false, failed: false, steps: [0; 2], broken: None })
     }
 
-    fn moved(&mut self, ticker: Ticker, result: Result<()>) -> Result<()> {
-        let result = if let Some(broken) = &self.broken { Err(broken.clone()) } else { result };
-        self.started = true;
-        self.fresh = true;
-        self.failed = result.is_err();
-        let nth = self.inner.statistics.count(ticker);
-        if ticker == Ticker::NumberDbSeek {
-            // Steps are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
-            if heat::is_sampled(nth) {
-                self.note_age();
-            }
+    /// Moves the cursor. The iterator counts as failed until `go` has succeeded.
+    #[inline(always)]
+    fn go(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
+        (self.started, self.fresh, self.failed) = (true, true, true);
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
         }
-        result
+        go(&mut self.cursor)?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn go_far(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
+        let nth = self.inner.statistics.count(Ticker::NumberDbSeek);
+        self.go(|cursor| callback::check_readable().and_then(|()| go(cursor)))?;
+        // Ages that steps meet are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
+        if heat::is_sampled(nth) {
+            self.note_age();
+        }
+        Ok(())
     }
 
     /// Counts the age of the current version, if a table has it.
@@ -197,38 +208,34 @@ impl DbIterator {
 
     /// Moves to the first key.
     pub fn seek_first(&mut self) -> Result<()> {
-        let result = callback::check_readable().and_then(|()| self.cursor.seek_first());
-        self.moved(Ticker::NumberDbSeek, result)
+        self.go_far(VisibleCursor::seek_first)
     }
 
     /// Moves to the last key.
     pub fn seek_last(&mut self) -> Result<()> {
-        let result = callback::check_readable().and_then(|()| self.cursor.seek_last());
-        self.moved(Ticker::NumberDbSeek, result)
+        self.go_far(VisibleCursor::seek_last)
     }
 
     /// Moves to the first key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let result = callback::check_readable().and_then(|()| self.cursor.seek(key));
-        self.moved(Ticker::NumberDbSeek, result)
+        self.go_far(|cursor| cursor.seek(key))
     }
 
     /// Moves to the last key `<= key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        let result = callback::check_readable().and_then(|()| self.cursor.seek_for_prev(key));
-        self.moved(Ticker::NumberDbSeek, result)
+        self.go_far(|cursor| cursor.seek_for_prev(key))
     }
 
     /// Moves to the next key; does nothing where the iterator stands on none.
     pub fn advance(&mut self) -> Result<()> {
-        let result = if self.cursor.valid() { self.cursor.next() } else { Ok(()) };
-        self.moved(Ticker::NumberDbNext, result)
+        self.steps[0] += 1;
+        self.go(VisibleCursor::next)
     }
 
     /// Moves to the previous key; does nothing where the iterator stands on none.
     pub fn retreat(&mut self) -> Result<()> {
-        let result = if self.cursor.valid() { self.cursor.prev() } else { Ok(()) };
-        self.moved(Ticker::NumberDbPrev, result)
+        self.steps[1] += 1;
+        self.go(VisibleCursor::prev)
     }
 
     /// Stands on a key.
@@ -258,6 +265,13 @@ impl DbIterator {
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.valid() { self.cursor.value() } else { b"" }
+    }
+}
+
+impl Drop for DbIterator {
+    fn drop(&mut self) {
+        let [forward, backward] = self.steps;
+        self.inner.statistics.add_all(&[(Ticker::NumberDbNext, forward), (Ticker::NumberDbPrev, backward)]);
     }
 }
 

@@ -47,8 +47,8 @@ names! {
         NumberKeysRead = "rocksdb.number.keys.read", "Point reads.";
         BytesRead = "rocksdb.bytes.read", "Bytes of values returned by point reads.";
         NumberDbSeek = "rocksdb.number.db.seek", "Iterator seeks.";
-        NumberDbNext = "rocksdb.number.db.next", "Iterator steps forward.";
-        NumberDbPrev = "rocksdb.number.db.prev", "Iterator steps backward.";
+        NumberDbNext = "rocksdb.number.db.next", "Iterator steps forward, counted when the iterator is dropped.";
+        NumberDbPrev = "rocksdb.number.db.prev", "Iterator steps backward, counted when the iterator is dropped.";
         NumIteratorCreated = "rocksdb.num.iterator.created", "Iterators made.";
         StallMicros = "rocksdb.stall.micros", "Microseconds for which writers were slowed down or stopped.";
         NumberMultigetGet = "rocksdb.number.multiget.get", "Calls of multi_get.";
