@@ -75,7 +75,7 @@ use crate::cpu::CpuRoom;
 use crate::error::{Error, Result};
 use crate::key::Seq;
 use crate::ledger::{Ledger, Statistics};
-use crate::manifest::{KeyRange, ManifestLog, ManifestState};
+use crate::manifest::{ManifestLog, ManifestState};
 use crate::memtable::ChunkPool;
 use crate::pacing::Pace;
 use crate::settings::DbSettings;
@@ -89,6 +89,7 @@ use end::End;
 use family::FamilyCore;
 use gate::Pressure;
 use insert::WriteState;
+use jobs::Jobs;
 use logs::Logs;
 use media::Media;
 use mover::Moves;
@@ -98,7 +99,7 @@ use queue::WriteQueue;
 use sinter_storage::store::{FileId, Store, StoreLock};
 use snapshot::Snapshots;
 use space::FreeSpace;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -187,30 +188,11 @@ struct Shared {
     /// The manifest has the samples of the time up to this number.
     saved_seq: Seq,
     families: BTreeMap<u32, Arc<FamilyCore>>,
-    /// Tables that running jobs read.
-    busy: HashSet<u64>,
+    jobs: Jobs,
     /// Tables that compactions leave alone, by number.
     damaged: BTreeMap<u64, Damaged>,
-    /// Family, level and key range that running jobs write.
-    busy_output: Vec<(u32, usize, KeyRange)>,
-    /// Families that are being flushed.
-    flushing: HashSet<u32>,
     /// Families whose writers are held back, and their pace.
     slow: BTreeMap<u32, Pace>,
-    /// The family whose turn for a compaction is next: one that always has something to do must not keep the others waiting.
-    turn: u32,
-    /// Jobs that run.
-    running: usize,
-    /// A job moves a table between tiers.
-    moving: bool,
-    /// A job demotes data from a full fast medium.
-    demoting: bool,
-    /// How many callers wait for all compactions to end.
-    settling: usize,
-    /// How many callers wait for other background work.
-    awaited: usize,
-    /// Families whose trees manual compactions want to themselves, once per compaction.
-    manual: Vec<u32>,
     /// Background work fails for lack of space.
     blocked: Option<Error>,
     /// Background work failed for good.
@@ -229,29 +211,15 @@ impl Shared {
             state,
             manifest,
             families: BTreeMap::new(),
-            busy: HashSet::new(),
+            jobs: Jobs::default(),
             damaged: BTreeMap::new(),
-            busy_output: Vec::new(),
-            flushing: HashSet::new(),
             slow: BTreeMap::new(),
-            turn: 0,
-            running: 0,
-            moving: false,
-            demoting: false,
-            settling: 0,
-            awaited: 0,
-            manual: Vec::new(),
             blocked: None,
             failed: None,
             closing: false,
             doomed: Vec::new(),
             hold_deletes: 0,
         }
-    }
-
-    /// Compactions that run: moves between tiers are none, and a merge is one, however many levels it writes to.
-    fn compactions(&self) -> usize {
-        self.running.saturating_sub(self.flushing.len() + usize::from(self.moving))
     }
 }
 
@@ -401,7 +369,7 @@ impl Inner {
         });
         let mut shared = self.shared.lock();
         // Manual compactions run in the threads of their callers; they have been told to stop.
-        while shared.running > 0 {
+        while shared.jobs.running > 0 {
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
         }
         // Nothing will be created, logged or deleted any more that the next opener could not bear.

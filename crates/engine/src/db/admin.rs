@@ -225,11 +225,11 @@ impl Db {
         let inner = &self.inner;
         let range = ManualRange { from: from.map(<[u8]>::to_vec), to: to.map(<[u8]>::to_vec) };
         let (before, newest) = (inner.peek_number(), inner.visible());
-        inner.shared.lock().manual.push(family.id());
+        inner.shared.lock().jobs.manual.push(family.id());
         let result = inner.compact_manually(&family.core, &range, (before, newest));
         let mut shared = inner.shared.lock();
-        if let Some(at) = shared.manual.iter().position(|id| *id == family.id()) {
-            shared.manual.swap_remove(at);
+        if let Some(at) = shared.jobs.manual.iter().position(|id| *id == family.id()) {
+            shared.jobs.manual.swap_remove(at);
         }
         inner.refresh_pressure(&mut shared, &family.core);
         inner.work.notify_all();
@@ -309,7 +309,7 @@ impl Inner {
             }
             let version = core.view.load().tree.version.clone();
             // Only when nothing else runs in this family: a manual merge is rare and large, and simple is worth more here.
-            if shared.busy_output.iter().any(|o| o.0 == core.id) {
+            if shared.jobs.write_to(core.id) {
                 self.changed.wait_for(&mut shared, WAIT);
                 continue;
             }
@@ -354,9 +354,9 @@ impl Inner {
             }
             self.check_waiting(&mut shared)?;
             self.work.notify_all();
-            shared.awaited += 1;
+            shared.jobs.awaited += 1;
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
-            shared.awaited -= 1;
+            shared.jobs.awaited -= 1;
         }
     }
 
@@ -381,9 +381,9 @@ impl Inner {
         let result = if self.inline() {
             self.run_pending().and_then(|()| self.check_undamaged(&self.shared.lock(), None))
         } else {
-            self.shared.lock().settling += 1;
+            self.shared.lock().jobs.settling += 1;
             let result = self.settle_by_hand();
-            self.shared.lock().settling -= 1;
+            self.shared.lock().jobs.settling -= 1;
             result
         };
         // Flushes among these jobs have freed more.
@@ -395,7 +395,7 @@ impl Inner {
         loop {
             let mut shared = self.shared.lock();
             self.check_waiting(&mut shared)?;
-            if shared.running > 0 {
+            if shared.jobs.running > 0 {
                 self.changed.wait_for(&mut shared, Duration::from_millis(100));
                 continue;
             }

@@ -201,7 +201,7 @@ impl Inner {
     pub(super) fn may_compact(&self, shared: &Shared) -> bool {
         // Not bounded by the threads: compactions by hand count, too, but run on the threads of callers.
         // A move between tiers takes no CPU to speak of.
-        shared.compactions() < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
+        shared.jobs.compactions() < compactions_at_once(self.cpu.cpus(), self.inline() || !self.pressure.is_free())
     }
 
     fn compactions_at_once(&self) -> usize {
@@ -217,8 +217,7 @@ impl Inner {
 
     /// Returns whether somebody waits for background work.
     fn is_awaited(&self, shared: &Shared) -> bool {
-        let waiting = shared.settling + shared.awaited + shared.manual.len();
-        waiting > 0 || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
+        shared.jobs.are_awaited() || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
     }
 
     /// Urgency of a family's flush, up to 1: it may not pause. A flush may pause while there is memory for the writes of all families

@@ -61,8 +61,7 @@ impl Inner {
 
     /// No compaction of the family runs or is possible, because damaged tables are in the way.
     pub(super) fn is_stuck(&self, shared: &Shared, core: &FamilyCore) -> bool {
-        let works = || shared.manual.contains(&core.id) || shared.busy_output.iter().any(|o| o.0 == core.id);
-        if works() || shared.damaged.values().all(|d| d.family != core.id) {
+        if shared.jobs.work_on(core.id) || shared.damaged.values().all(|d| d.family != core.id) {
             return false;
         }
         let settings = core.settings.load();

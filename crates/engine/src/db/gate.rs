@@ -147,9 +147,9 @@ impl Inner {
             }
             waited = true;
             self.work.notify_all();
-            shared.awaited += 1;
+            shared.jobs.awaited += 1;
             self.changed.wait_for(&mut shared, Duration::from_millis(100));
-            shared.awaited -= 1;
+            shared.jobs.awaited -= 1;
         };
         drop(shared);
         if waited {

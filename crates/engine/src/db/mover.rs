@@ -111,7 +111,7 @@ impl Inner {
         // Without threads a move is never urgent: it is asked for only when no other job is due.
         let is_full = matches!(shared.blocked, Some(Error::NoSpace(_))) || self.is_scarce();
         let is_urgent = is_full || (!self.inline() && self.moves.has_waited(now_ns));
-        if shared.moving || !(is_urgent || self.pressure.is_free()) {
+        if shared.jobs.moving || !(is_urgent || self.pressure.is_free()) {
             return None;
         }
         let Some(Candidate { core, level, run, table, wanted }) = self.pick_move(shared, tiers) else {
@@ -132,20 +132,20 @@ impl Inner {
             target_file_size: u64::MAX,
             cuts: Vec::new(),
         };
-        shared.moving = true;
+        shared.jobs.moving = true;
         self.mark(shared, &core, Work::Relocate(wanted), &plan);
         Some(Job::Compact { core, work: Work::Relocate(wanted), plan })
     }
 
     /// Returns whether a move runs or is possible.
     pub(super) fn may_move(&self, shared: &Shared) -> bool {
-        shared.moving || self.media.tiers.as_ref().is_some_and(|tiers| self.pick_move(shared, tiers).is_some())
+        shared.jobs.moving || self.media.tiers.as_ref().is_some_and(|tiers| self.pick_move(shared, tiers).is_some())
     }
 
     fn pick_move(&self, shared: &Shared, tiers: &Tiers) -> Option<Candidate> {
         let now = self.clock.unix_seconds();
         let mut found = Vec::new();
-        for core in shared.families.values().filter(|core| !shared.manual.contains(&core.id)) {
+        for core in shared.families.values().filter(|core| !shared.jobs.manual.contains(&core.id)) {
             let settings = self.settings_of(core);
             let version = core.view.load().tree.version.clone();
             let since = self.young(shared, core, &settings).map(|young| young.since);
@@ -155,7 +155,7 @@ impl Inner {
                 let sunk = since.filter(|_| level + 1 == version.levels.len()).map(|since| as_of(table.newest_time.min(since)));
                 let may_lie = |place| [Some(wanted), sunk].into_iter().flatten().any(|right| tiers.serving(right) == place);
                 let lies = tiers.place(FileId::table(table.number));
-                let taken = shared.busy.contains(&table.number) || shared.damaged.contains_key(&table.number);
+                let taken = shared.jobs.tables.contains(&table.number) || shared.damaged.contains_key(&table.number);
                 if lies.is_some_and(|lies| !may_lie(lies)) && !taken {
                     found.push(Candidate { core: core.clone(), level, run, table: table.clone(), wanted });
                 }

@@ -126,7 +126,7 @@ impl Db {
     /// are not to wait.
     #[doc(hidden)]
     pub fn has_running_jobs(&self) -> bool {
-        callback::is_readable() && self.inner.shared.try_lock().is_none_or(|shared| shared.running > 0)
+        callback::is_readable() && self.inner.shared.try_lock().is_none_or(|shared| shared.jobs.running > 0)
     }
 
     /// Bytes that memtables hold, and the cache with the indexes and filters beside it.
@@ -204,8 +204,8 @@ impl Db {
             "rocksdb.block-cache-capacity" => self.inner.cache.capacity(),
             "rocksdb.block-cache-usage" => self.inner.cache.used(),
             "rocksdb.estimate-table-readers-mem" => self.inner.cache.outside(),
-            "rocksdb.num-running-compactions" => self.inner.shared.lock().compactions() as u64,
-            "rocksdb.num-running-flushes" => self.inner.shared.lock().flushing.len() as u64,
+            "rocksdb.num-running-compactions" => self.inner.shared.lock().jobs.compactions() as u64,
+            "rocksdb.num-running-flushes" => self.inner.shared.lock().jobs.flushing.len() as u64,
             "sinterdb.index-bytes" => view.tree.tables().map(|table| table.index_bytes()).sum(),
             "sinterdb.memory-split" => return Some(self.inner.memory_lines()),
             "sinterdb.compressed-cache-capacity" => self.inner.cache.packed_capacity(),

@@ -13,7 +13,7 @@ use crate::compaction::throttle::{Pacing, Urgency};
 use crate::compaction::{self, Hot, PickEnv, Plan, REST_SECONDS, Young, base_level};
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
-use crate::manifest::{Change, Edit, KeyRange, RunLocation, TableChange};
+use crate::manifest::{Change, Edit, RunLocation, TableChange};
 use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
@@ -24,12 +24,6 @@ use std::sync::atomic::Ordering;
 
 /// A family is being loaded if its last memtable became full less than this ago, nanoseconds.
 const LOADING_NS: u64 = 2_000_000_000;
-
-/// The family, levels and key range that a plan writes.
-fn outputs(family: u32, plan: &Plan) -> impl Iterator<Item = (u32, usize, KeyRange)> {
-    let hot = plan.hot.as_ref().map(|_| plan.output_level - 1);
-    std::iter::once(plan.output_level).chain(hot).map(move |level| (family, level, plan.range()))
-}
 
 impl Inner {
     /// The most urgent job, marked as running.
@@ -56,14 +50,13 @@ impl Inner {
     }
 
     fn next_flush(&self, shared: &mut Shared) -> Option<Job> {
-        if shared.blocked.is_some() && shared.demoting {
+        if shared.blocked.is_some() && shared.jobs.demoting {
             // A flush would fail over and over until the running demotion has freed space.
             return None;
         }
-        let waiting = shared.families.values().filter(|core| !shared.flushing.contains(&core.id));
+        let waiting = shared.families.values().filter(|core| !shared.jobs.flushing.contains(&core.id));
         let (_, core) = waiting.filter_map(|core| Some((core.view.load().full.last()?.log, core.clone()))).min_by_key(|w| w.0)?;
-        shared.flushing.insert(core.id);
-        shared.running += 1;
+        shared.jobs.start_flush(core.id);
         let mems = core.view.load().full.clone();
         Some(Job::Flush { core, mems })
     }
@@ -73,16 +66,16 @@ impl Inner {
             return None;
         }
         let (core, work, plan) = self.pick_compaction(shared)?;
-        shared.turn = core.id.wrapping_add(1);
+        shared.jobs.turn = core.id.wrapping_add(1);
         self.mark(shared, &core, work, &plan);
         Some(Job::Compact { core, work, plan })
     }
 
     fn pick_compaction(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Work, Plan)> {
-        let in_turn = shared.families.range(shared.turn..).chain(shared.families.range(..shared.turn));
+        let in_turn = shared.families.range(shared.jobs.turn..).chain(shared.families.range(..shared.jobs.turn));
         in_turn
             .map(|(_, core)| core)
-            .filter(|core| !shared.manual.contains(&core.id))
+            .filter(|core| !shared.jobs.manual.contains(&core.id))
             .find_map(|core| self.pick_for(shared, core).map(|(work, plan)| (core.clone(), work, plan)))
     }
 
@@ -115,13 +108,13 @@ impl Inner {
     /// Returns whether the tree is at rest: no job runs, no memtable waits for its flush, and no compaction is due.
     pub(super) fn is_idle(&self, shared: &Shared) -> bool {
         let flushed = || shared.families.values().all(|core| core.view.load().full.is_empty());
-        shared.running == 0 && shared.manual.is_empty() && flushed() && !self.is_compaction_due(shared)
+        shared.jobs.running == 0 && shared.jobs.manual.is_empty() && flushed() && !self.is_compaction_due(shared)
     }
 
     /// Calls `pick` with the inputs of a picker besides the version.
     pub(super) fn with_env<T>(&self, shared: &Shared, core: &FamilyCore, pick: impl FnOnce(&PickEnv<'_>) -> T) -> T {
         let settings = self.settings_of(core);
-        let outputs: Vec<_> = shared.busy_output.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
+        let outputs: Vec<_> = shared.jobs.outputs.iter().filter(|o| o.0 == core.id).map(|o| (o.1, o.2.clone())).collect();
         let damaged = shared.damaged.keys().copied().collect();
         let tree = core.view.load().tree.clone();
         // Read before the snapshots: for a snapshot taken in between, at least as much has expired.
@@ -130,7 +123,7 @@ impl Inner {
         let young = self.young(shared, core, &settings);
         pick(&PickEnv {
             settings: &settings,
-            busy: &shared.busy,
+            busy: &shared.jobs.tables,
             damaged: &damaged,
             hidden: &tree.hidden,
             busy_output: &outputs,
@@ -197,33 +190,21 @@ impl Inner {
         let filled = core.filled_ns.load(Ordering::Relaxed);
         let is_recent = || self.clock.monotonic_ns().saturating_sub(filled) < LOADING_NS;
         let is_full = || shared.blocked.is_some() || self.is_scarce();
-        let is_waited_for = || shared.settling > 0 || is_full() || !self.pressure.is_free();
+        let is_waited_for = || shared.jobs.settling > 0 || is_full() || !self.pressure.is_free();
         !self.inline() && filled != 0 && is_recent() && !is_waited_for()
     }
 
-    /// Marks a plan as running. Table numbers are unique among families.
+    /// Marks a plan as running.
     pub(super) fn mark(&self, shared: &mut Shared, core: &FamilyCore, work: Work, plan: &Plan) {
-        shared.busy.extend(plan.inputs.iter().flat_map(|i| i.tables.iter()).map(|t| t.number));
-        shared.busy_output.extend(outputs(core.id, plan));
-        shared.demoting |= plan.reason == Reason::Room;
+        shared.jobs.start(core.id, plan);
         if work == Work::Merge {
             self.reserve(shared, core, plan);
         }
-        shared.running += 1;
     }
 
     pub(super) fn unmark(&self, shared: &mut Shared, core: &FamilyCore, plan: &Plan) {
-        for table in plan.inputs.iter().flat_map(|i| i.tables.iter()) {
-            shared.busy.remove(&table.number);
-        }
         self.space.reservations.remove(plan);
-        for mine in outputs(core.id, plan) {
-            if let Some(at) = shared.busy_output.iter().position(|o| *o == mine) {
-                shared.busy_output.swap_remove(at);
-            }
-        }
-        shared.demoting &= plan.reason != Reason::Room;
-        shared.running -= 1;
+        shared.jobs.end(core.id, plan);
     }
 
     /// Runs a job and publishes its result.
@@ -241,8 +222,7 @@ impl Inner {
             Job::Flush { core, mems } => {
                 let result = self.after_no_space(self.flush(&core, mems));
                 let mut shared = self.shared.lock();
-                shared.flushing.remove(&core.id);
-                shared.running -= 1;
+                shared.jobs.end_flush(core.id);
                 let result = self.note_ended(&mut shared, result);
                 self.refresh_after(&mut shared, &core);
                 result
@@ -254,7 +234,7 @@ impl Inner {
                 let mut shared = self.shared.lock();
                 self.unmark(&mut shared, &core, &plan);
                 let gives_way = self.report(&shared, &core, (work == Work::Merge, &plan), &result);
-                shared.moving &= !matches!(work, Work::Relocate(_));
+                shared.jobs.moving &= !matches!(work, Work::Relocate(_));
                 self.set_aside(&mut shared, &core, damaged);
                 let result = if gives_way { result.map(drop) } else { self.note_ended(&mut shared, result) };
                 self.refresh_after(&mut shared, &core);

@@ -173,7 +173,7 @@ impl Inner {
         }
         // A demotion that failed beside other jobs proves nothing: they may have taken the space.
         if plan.reason == Reason::Room
-            && shared.running == 0
+            && shared.jobs.running == 0
             && let Some(below) = self.with_env(shared, core, |env| self.place_of_old(env))
         {
             self.refuse(below, plan.bytes());
@@ -187,7 +187,7 @@ impl Inner {
     /// Returns whether work that finds no space now may find some later: running jobs may free space, or a recent refusal, which expires,
     /// limits the size of merges.
     pub(super) fn may_find_space(&self, shared: &Shared) -> bool {
-        shared.running > 0 || self.refused(Temperature::Unknown) < u64::MAX
+        shared.jobs.running > 0 || self.refused(Temperature::Unknown) < u64::MAX
     }
 }
 

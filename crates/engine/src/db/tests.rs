@@ -206,10 +206,10 @@ fn families_take_turns_in_being_compacted() {
     }
     let ids: Vec<u32> = families.iter().map(Family::id).collect();
     // Nothing runs while all are reserved.
-    db.inner.shared.lock().manual.extend(&ids);
+    db.inner.shared.lock().jobs.manual.extend(&ids);
     families.iter().for_each(|family| db.change_family_settings(family, settings(2)).unwrap());
     let mut shared = db.inner.shared.lock();
-    shared.manual.clear();
+    shared.jobs.manual.clear();
     // Each has work to do at any time, as if writers never paused.
     let mut served = || {
         let Some(Job::Compact { core, plan, .. }) = db.inner.next_job(&mut shared, Takes::Compactions) else { panic!("all are due") };
@@ -502,7 +502,7 @@ fn a_move_has_its_turn_although_compactions_are_due() {
     let builder = builder.tier_store(Temperature::Cold, Arc::new(MemoryStore::new()));
     let db = builder.open_store(Arc::new(MemoryStore::new())).unwrap();
     // As if so many were at work that no other may begin.
-    db.inner.shared.lock().running += 100;
+    db.inner.shared.lock().jobs.running += 100;
     for n in 0..5 {
         db.put(b"key", &[n]).unwrap();
         db.flush().unwrap();
@@ -514,7 +514,7 @@ fn a_move_has_its_turn_although_compactions_are_due() {
     clock.advance_seconds(61);
     let late = db.inner.next_move(&mut shared);
     // Whatever comes of this, the database can be closed.
-    shared.running -= 100;
+    shared.jobs.running -= 100;
     drop(shared);
     let had_turn = [&early, &late].map(Option::is_some);
     [early, late].into_iter().flatten().for_each(|job| db.inner.run_job(job).unwrap());
@@ -594,7 +594,7 @@ fn a_log_that_a_flush_shortens_switches_nothing_more() {
     let (main, side) = (db.default_family(), db.family("side").unwrap());
     let full = |family: &Family| family.core.view.load().full.len();
     // As if both were being flushed.
-    db.inner.shared.lock().flushing.extend([main.core.id, side.core.id]);
+    db.inner.shared.lock().jobs.flushing.extend([main.core.id, side.core.id]);
     for n in 0..1500u32 {
         if n % 50 == 0 {
             put(&db, &side, &n.to_be_bytes()).unwrap();
@@ -602,7 +602,7 @@ fn a_log_that_a_flush_shortens_switches_nothing_more() {
         put(&db, &main, &n.to_be_bytes()).unwrap();
     }
     let switched = (full(&main), full(&side));
-    db.inner.shared.lock().flushing.clear();
+    db.inner.shared.lock().jobs.flushing.clear();
     db.inner.work.notify_all();
     assert!(switched.0 <= 2 && switched.1 == 1, "{switched:?}: one was full, and the other kept its log");
     db.close().unwrap();

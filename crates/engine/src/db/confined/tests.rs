@@ -203,19 +203,19 @@ fn as_many_compactions_run_as_there_are_processors() {
     db.inner.watch_limits(4_000_000_000);
     let mut shared = db.inner.shared.lock();
     assert!(db.inner.may_compact(&shared));
-    shared.running = 1;
+    shared.jobs.running = 1;
     assert!(!db.inner.may_compact(&shared));
-    shared.running = 0;
+    shared.jobs.running = 0;
     drop(shared);
     // A compaction by hand may take hours, and runs on its caller's thread: it must not keep writers of other families waiting.
     let db2 = made.open(DbSettings { max_background_jobs: 2, ..DbSettings::default() });
     let mut shared = db2.inner.shared.lock();
-    shared.running = 1;
+    shared.jobs.running = 1;
     assert!(!db2.inner.may_compact(&shared));
     db2.inner.pressure.set(&Pace::Stop(StopReason::Runs));
     assert!(db2.inner.may_compact(&shared));
     db2.inner.pressure.set(&Pace::Free);
-    shared.running = 0;
+    shared.jobs.running = 0;
     drop(shared);
     db.put(b"k", b"v").unwrap();
     db.flush().unwrap();
@@ -243,10 +243,10 @@ fn a_merge_counts_once_however_many_levels_it_writes_to() {
     };
     let mut shared = db.inner.shared.lock();
     db.inner.mark(&mut shared, &core, Work::Merge, &plan);
-    assert_eq!((shared.busy_output.len(), shared.compactions()), (2, 1));
+    assert_eq!((shared.jobs.outputs.len(), shared.jobs.compactions()), (2, 1));
     assert!(db.inner.may_compact(&shared), "two may run");
     db.inner.unmark(&mut shared, &core, &plan);
-    assert_eq!((shared.busy_output.len(), shared.compactions()), (0, 0));
+    assert_eq!((shared.jobs.outputs.len(), shared.jobs.compactions()), (0, 0));
     drop(shared);
     db.close().unwrap();
 }
@@ -266,12 +266,12 @@ fn work_that_somebody_waits_for_is_urgent() {
     let db = made.open(DbSettings::default());
     let core = &db.default_family().core;
     assert_eq!(db.inner.urgency(core), 0.0);
-    db.inner.shared.lock().settling = 1;
+    db.inner.shared.lock().jobs.settling = 1;
     assert_eq!(db.inner.urgency(core), 1.0);
-    db.inner.shared.lock().settling = 0;
-    db.inner.shared.lock().manual.push(0);
+    db.inner.shared.lock().jobs.settling = 0;
+    db.inner.shared.lock().jobs.manual.push(0);
     assert_eq!(db.inner.urgency(core), 1.0);
-    db.inner.shared.lock().manual.clear();
+    db.inner.shared.lock().jobs.manual.clear();
     assert_eq!(db.inner.urgency(core), 0.0);
 }
 
@@ -281,13 +281,13 @@ fn a_compaction_in_the_way_of_a_flush_is_urgent() {
         let made = Made::new("max");
         let db = made.open(DbSettings { max_background_jobs: jobs, ..DbSettings::default() });
         let core = &db.default_family().core;
-        db.inner.shared.lock().flushing.insert(core.id);
+        db.inner.shared.lock().jobs.flushing.insert(core.id);
         let before = core.view.load_full();
         let mem = Mem::new(&db.inner.pool, 0, 0);
         core.view.store(Arc::new(View { mem, full: vec![before.mem.clone()], tree: before.tree.clone() }));
         assert_eq!(db.inner.urgency(core), if jobs == 1 { 1.0 } else { 0.0 }, "{jobs} threads");
         core.view.store(before);
-        db.inner.shared.lock().flushing.clear();
+        db.inner.shared.lock().jobs.flushing.clear();
     }
 }
 
@@ -298,9 +298,9 @@ fn a_flush_may_pause_while_there_is_room_for_what_is_written() {
     let core = &db.default_family().core;
     let quarter = vec![0; db.inner.memtable_limit(core) / 4];
     assert_eq!(db.inner.urgency_of_flush(core), 0.0);
-    db.inner.shared.lock().awaited += 1;
+    db.inner.shared.lock().jobs.awaited += 1;
     assert_eq!(db.inner.urgency_of_flush(core), 1.0, "somebody waits");
-    db.inner.shared.lock().awaited -= 1;
+    db.inner.shared.lock().jobs.awaited -= 1;
     db.put(b"a", &quarter).unwrap();
     let urgency = db.inner.urgency_of_flush(core);
     assert!((0.5..0.51).contains(&urgency), "{urgency}");

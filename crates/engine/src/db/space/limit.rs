@@ -51,11 +51,11 @@ impl Inner {
         }
         if demotable > 0 {
             // Data can be demoted, but not now. The merge is tried if no other job runs; beside one it would hardly find space.
-            return Ok(if asks == Asks::Caller || shared.running == 0 { usual } else { Choice::Nothing });
+            return Ok(if asks == Asks::Caller || shared.jobs.running == 0 { usual } else { Choice::Nothing });
         }
         // One merge at a time may use the reserve of flushes: a manual one, or one without which nothing becomes free. Deletions that used
         // up the space of merges, for example, free nothing until a merge applies them.
-        let is_alone = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.running == 0 };
+        let is_alone = if asks == Asks::Caller { primary.reserved == 0 } else { is_scarce && shared.jobs.running == 0 };
         let last = is_alone.then(|| primary.limit(primary.reserve.least()));
         for limit in std::iter::once(primary.limit(primary.reserve.flushes)).chain(last) {
             let smaller = pick(&PickEnv { room: limit, ..*env });
@@ -97,7 +97,7 @@ impl Inner {
 
     /// The next demotion, if any. None while another one runs, or while a checkpoint blocks deletions: moving data would free no space.
     pub(in crate::db) fn demotion(&self, shared: &Shared, version: &Version, env: &PickEnv<'_>) -> Choice {
-        if shared.demoting || shared.hold_deletes > 0 { Choice::Nothing } else { self.possible_demotion(version, env) }
+        if shared.jobs.demoting || shared.hold_deletes > 0 { Choice::Nothing } else { self.possible_demotion(version, env) }
     }
 
     /// Like `demotion`, but ignores running demotions and checkpoints.
@@ -132,7 +132,7 @@ impl Inner {
     /// The first demotion that is possible now, in any family without a manual compaction.
     pub(in crate::db) fn any_demotion(&self, shared: &Shared) -> Option<(Arc<FamilyCore>, Choice)> {
         self.media.tiers.as_ref()?;
-        shared.families.values().filter(|core| !shared.manual.contains(&core.id)).find_map(|core| {
+        shared.families.values().filter(|core| !shared.jobs.manual.contains(&core.id)).find_map(|core| {
             let version = core.view.load().tree.version.clone();
             let choice = self.with_env(shared, core, |env| self.demotion(shared, &version, env));
             (choice != Choice::Nothing).then(|| (core.clone(), choice))
@@ -147,9 +147,9 @@ impl Inner {
             return false;
         }
         // Without threads the caller would retry at once, in a busy loop.
-        let is_held_up = shared.running > 0 || (shared.hold_deletes > 0 && !self.inline());
+        let is_held_up = shared.jobs.running > 0 || (shared.hold_deletes > 0 && !self.inline());
         let has_two_media = |core: &Arc<FamilyCore>| self.with_env(shared, core, |env| env.two_media);
-        shared.demoting || self.any_demotion(shared).is_some() || (is_held_up && shared.families.values().any(has_two_media))
+        shared.jobs.demoting || self.any_demotion(shared).is_some() || (is_held_up && shared.families.values().any(has_two_media))
     }
 }
 

@@ -37,13 +37,13 @@ fn a_small_medium_reserves_a_quarter() {
 fn a_write_waits_for_space_that_a_merge_took_from_it() {
     let db = Builder::default().open_store(Arc::new(MemoryStore::new())).unwrap();
     // As if a merge ran.
-    db.inner.shared.lock().running += 1;
+    db.inner.shared.lock().jobs.running += 1;
     let looks = Cell::new(0);
     let is_free = db.inner.await_free(u64::MAX, |_, _| {
         looks.set(looks.get() + 1);
         looks.get() != 2
     });
-    db.inner.shared.lock().running -= 1;
+    db.inner.shared.lock().jobs.running -= 1;
     assert!(is_free.unwrap(), "after {} looks", looks.get());
     db.close().unwrap();
 }
