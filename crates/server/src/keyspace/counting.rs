@@ -5,8 +5,7 @@
 
 use super::Keyspace;
 use super::error::Result;
-use super::layout::{Bounds, FamilyKind};
-use super::turn::Direction;
+use super::layout::{Bounds, Direction, FamilyKind};
 use std::ops::ControlFlow;
 
 /// Elements that are counted from one end before the other end is tried.

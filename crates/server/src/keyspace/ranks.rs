@@ -19,8 +19,7 @@
 use super::Keyspace;
 use super::entry::Head;
 use super::error::Result;
-use super::layout::{self, Bounds, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Bounds, Direction, FamilyKind};
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::mem;

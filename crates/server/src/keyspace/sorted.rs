@@ -7,10 +7,9 @@ use super::collection::Collection;
 use super::counting::STRIDE;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
-use super::layout::{self, Bounds, FamilyKind, score_of, score_order};
+use super::layout::{self, Bounds, Direction, FamilyKind, score_of, score_order};
 use super::ranks::{Order, PIECE};
 use super::sizes::SCORE_BYTES;
-use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
 
