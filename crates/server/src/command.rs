@@ -463,6 +463,15 @@ impl Context<'_> {
         Ok(self.keyspace.find_kind(self.session.db, key, Kind::Stream)?)
     }
 
+    /// Runs the part of a command that reads keys, and counts its lookups (`keyspace_hits`, `keyspace_misses`). Later lookups of the
+    /// command do not count: each key that a command reads counts once, however often the command looks it up.
+    fn counted<T>(&mut self, part: impl FnOnce(&mut Self) -> T) -> T {
+        self.keyspace.count_lookups(true);
+        let result = part(self);
+        self.keyspace.count_lookups(false);
+        result
+    }
+
     /// Replies with an error, and counts it.
     fn refuse(&mut self, failure: &Failure) {
         let text = failure.text();

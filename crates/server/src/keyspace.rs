@@ -509,8 +509,8 @@ impl Keyspace {
         self.now
     }
 
-    /// Counts lookups of keys from now on, or no longer. Commands that only read begin with counting; others switch it on for the keys that
-    /// they also read. Each key that a command reads has to count once, however often the command looks it up.
+    /// Counts lookups of keys from now on, or no longer. Commands that only read begin with counting; others count the lookups of the keys
+    /// that they also read.
     pub fn count_lookups(&mut self, is_on: bool) {
         self.counts_lookups = is_on;
     }

@@ -212,10 +212,7 @@ fn sscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 /// The sets at keys. All keys are looked at, so that a wrong type anywhere is an error.
 fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
-    context.keyspace.count_lookups(true);
-    let heads = keys.iter().map(|key| context.find(key, Kind::Set)).collect();
-    context.keyspace.count_lookups(false);
-    heads
+    context.counted(|context| keys.iter().map(|key| context.find(key, Kind::Set)).collect())
 }
 
 /// Calls `visit` for the members that all sets have, until it breaks.

@@ -132,18 +132,13 @@ impl Request {
     }
 }
 
+/// The sets and sorted sets at keys, up to the first key with another type.
 fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
-    let mut heads = Vec::with_capacity(keys.len());
-    context.keyspace.count_lookups(true);
-    for key in keys {
-        let head = context.keyspace.find_collection(context.session.db, key)?;
-        if head.as_ref().is_some_and(|head| !matches!(head.kind, Kind::Set | Kind::SortedSet)) {
-            return Err(Error::WrongType.into());
-        }
-        heads.push(head);
-    }
-    context.keyspace.count_lookups(false);
-    Ok(heads)
+    let find = |context: &mut Context, key| match context.keyspace.find_collection(context.session.db, key)? {
+        Some(head) if !matches!(head.kind, Kind::Set | Kind::SortedSet) => Err(Error::WrongType.into()),
+        found => Ok(found),
+    };
+    context.counted(|context| keys.iter().map(|key| find(context, key)).collect())
 }
 
 fn compute(context: &mut Context, request: &Request, operation: Operation) -> Result<Vec<Scored>, Failure> {

@@ -255,9 +255,7 @@ pub(super) fn store(context: &mut Context, key: &[u8], members: &[Scored]) -> Ou
 
 fn zrangestore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let request = Request::parse(arguments[3], arguments[4], &arguments[5..], Fixed { by: None, backward: None, stores: true })?;
-    context.keyspace.count_lookups(true);
-    let found = request.collect(context, arguments[2])?;
-    context.keyspace.count_lookups(false);
+    let found = context.counted(|context| request.collect(context, arguments[2]))?;
     store(context, arguments[1], &found)
 }
 
