@@ -42,6 +42,7 @@ mod keyspecs;
 mod latency;
 mod lcs;
 mod lists;
+mod members;
 mod memory;
 mod metrics;
 mod migrate;
