@@ -113,7 +113,7 @@ impl LexBound {
 /// Location of the members of a range of names.
 enum LexPlace {
     Nowhere,
-    /// All members have one score: exactly those between these places.
+    /// All members have one score: exactly those between these engine keys.
     Between(Bounds),
     /// Names are in no order, as scores differ.
     Scattered,
@@ -337,7 +337,7 @@ impl Keyspace {
         Ok(Some((self.members_before(head, &place)?, score)))
     }
 
-    /// Number of members before a place.
+    /// Number of members before an engine key.
     fn members_before(&mut self, head: &Head, place: &[u8]) -> Result<u64> {
         if !self.ranks.has(head.id, Order::Scores)
             && let Some(near) = self.count_near(&layout::scores(head.id), place, head.count)?
