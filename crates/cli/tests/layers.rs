@@ -224,6 +224,7 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/command/keys", 121),
     ("server/src/command/lcs", 121),
     ("server/src/command/lists", 121),
+    ("server/src/command/members", 121),
     ("server/src/command/memory", 121),
     ("server/src/command/pops", 121),
     ("server/src/command/scan", 121),

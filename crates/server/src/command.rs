@@ -42,6 +42,7 @@ mod keyspecs;
 mod latency;
 mod lcs;
 mod lists;
+mod members;
 mod memory;
 mod metrics;
 mod migrate;
@@ -461,6 +462,15 @@ impl Context<'_> {
     /// The head of a stream, if the key exists; it must hold a stream.
     fn find_stream(&mut self, key: &[u8]) -> Result<Option<Head>, Failure> {
         Ok(self.keyspace.find_kind(self.session.db, key, Kind::Stream)?)
+    }
+
+    /// Runs the part of a command that reads keys, and counts its lookups (`keyspace_hits`, `keyspace_misses`). Later lookups of the
+    /// command do not count: each key that a command reads counts once, however often the command looks it up.
+    fn counted<T>(&mut self, part: impl FnOnce(&mut Self) -> T) -> T {
+        self.keyspace.count_lookups(true);
+        let result = part(self);
+        self.keyspace.count_lookups(false);
+        result
     }
 
     /// Replies with an error, and counts it.

@@ -13,7 +13,8 @@ mod journal;
 pub use journal::ALL;
 
 use crate::keyspace::{self, DATABASES, Keyspace};
-use journal::{Journal, STREAM, put};
+use crate::resp::request;
+use journal::{Journal, STREAM};
 use std::collections::BTreeMap;
 
 /// Prefix of the reserved keys that hold a long string while readers get it in parts, until `RENAME` gives it to its key. Readers of a log
@@ -232,9 +233,7 @@ impl Feed {
 
     fn add(&mut self, words: &[&[u8]]) {
         if self.source == Source::Effects {
-            let mut bytes = Vec::new();
-            put(&mut bytes, words);
-            self.journal.stream.add(&bytes);
+            self.journal.stream.add(&request(words));
         }
     }
 }

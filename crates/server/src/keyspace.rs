@@ -94,7 +94,7 @@ use delta::Deltas;
 use due::Due;
 use eviction::Hand;
 use hot::Purpose;
-use layout::{DatabaseBytes, FamilyKind, Generation, Ids};
+use layout::{DatabaseBytes, Direction, FamilyKind, Generation, Ids};
 use long::Tombstones;
 use own_deadlines::OwnDeadlines;
 use parking_lot::Mutex;
@@ -108,7 +108,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stream_position::Stream;
-use turn::{Direction, Turn};
+use turn::Turn;
 use unsynced::Unsynced;
 use waits::Waits;
 use watch::Watches;
@@ -150,6 +150,7 @@ struct Counters {
     bytes: Option<[u64; DATABASES]>,
     /// Ids up to this may have been used.
     ids: u64,
+    /// The byte that each database has in engine keys.
     places: DatabaseBytes,
 }
 
@@ -222,10 +223,12 @@ pub struct Keyspace {
     committed_stream: Stream,
     /// This turn has written counters that may have changed again.
     has_put_counters: bool,
+    /// Position of the search for keys to evict.
     hand: Hand,
     /// Number of the command that runs, and the purpose of lookups.
     command: u64,
     purpose: Purpose,
+    /// The id that was given out last.
     last_id: u64,
     /// Ids for this keyspace's collections; another keyspace on the same engine has others.
     ids: Ids,
@@ -234,7 +237,7 @@ pub struct Keyspace {
     /// A successor of this keyspace is being filled.
     has_successor: bool,
     due: Due,
-    /// Collections that were deleted in this turn.
+    /// Ids of collections that were deleted in this turn, and whether all collections were.
     deleted: Vec<u64>,
     all_deleted: bool,
     /// Ids of strings that are being uploaded, of those that got a key in this turn, and of those whose commit reads may not find yet.
@@ -258,13 +261,15 @@ pub struct Keyspace {
     changes: Option<Vec<Noted>>,
     /// Keys of which clients' copies are stale, if any client tracks keys.
     stale: Option<Vec<Stale>>,
-    /// Traces of changes, if somebody wants them; and memory for the key of the next one.
+    /// Changes for a second log (`trace`), if there is one; and memory for the key of the next change.
     traces: Option<Vec<Trace>>,
     spare_key: Vec<u8>,
+    /// Numbers of commits, shared with the threads that sync.
     marks: Arc<Marks>,
     /// A second log, which is synced with the engine's.
     beside: Option<Arc<dyn Beside>>,
     unsynced: Unsynced,
+    /// State of the random numbers.
     random: u64,
     /// Treatment of keys and fields whose deadline has passed, and whether they are kept in any case.
     passed: Passed,
@@ -509,8 +514,8 @@ impl Keyspace {
         self.now
     }
 
-    /// Counts lookups of keys from now on, or no longer. Commands that only read begin with counting; others switch it on for the keys that
-    /// they also read. Each key that a command reads has to count once, however often the command looks it up.
+    /// Counts lookups of keys from now on, or no longer. Commands that only read begin with counting; others count the lookups of the keys
+    /// that they also read.
     pub fn count_lookups(&mut self, is_on: bool) {
         self.counts_lookups = is_on;
     }
@@ -613,7 +618,7 @@ impl Keyspace {
         self.put_counters();
     }
 
-    /// Generation of places in which the keyspace has its databases.
+    /// Generation of the database bytes in use.
     fn generation(&self) -> Generation {
         self.counters.places.generation()
     }

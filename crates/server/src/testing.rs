@@ -54,3 +54,13 @@ pub fn fresh() -> Keyspace {
     keyspace.set_now(1_000_000);
     keyspace
 }
+
+/// Runs [`Keyspace::flush_at_rest`] and all compactions. A commit returns before its batch is in the memtables; until it is there, nothing
+/// would be flushed.
+pub fn flush_at_rest(keyspace: &mut Keyspace) {
+    while keyspace.is_underway() {
+        std::thread::yield_now();
+    }
+    keyspace.flush_at_rest().unwrap();
+    keyspace.db().wait_for_compactions().unwrap();
+}

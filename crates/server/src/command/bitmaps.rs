@@ -206,11 +206,10 @@ fn bitop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     }
     let (db, target) = (context.db(), arguments[2]);
     let mut longest = 0;
-    context.keyspace.count_lookups(true);
     for key in &arguments[3..] {
-        longest = longest.max(context.keyspace.string_length(db, key)?.unwrap_or(0));
+        let length = context.counted(|context| context.keyspace.string_length(db, key))?;
+        longest = longest.max(length.unwrap_or(0));
     }
-    context.keyspace.count_lookups(false);
     if let Some((length, _)) = context.built()? {
         context.set_prepared((db, target), None, false)?;
         context.reply.integer(length.cast_signed());
@@ -348,8 +347,7 @@ fn fields(context: &mut Context, arguments: &[&[u8]], may_write: bool) -> Outcom
     match needed {
         None => {
             // Also without any operation: the key must not hold another type.
-            context.keyspace.count_lookups(true);
-            context.keyspace.string_length(db, key)?;
+            context.counted(|context| context.keyspace.string_length(db, key))?;
             for step in &steps {
                 found.push(Some(number_in(context, &step.field)?));
             }

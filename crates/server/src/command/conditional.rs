@@ -6,7 +6,7 @@ use super::comparison::{Comparison, digest_of};
 use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::strings::{Ends, set_value};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
-use crate::keyspace::{Kind, check_key};
+use crate::keyspace::{Collection, Kind, check_key};
 
 const fn string(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::String, name, arity, run).keys(1, 1, 1)
@@ -41,23 +41,17 @@ fn digest(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Removes a key if a condition holds, and replies with the number of removed keys.
-fn remove_if(context: &mut Context, key: &[u8], comparison: &Comparison) -> Outcome {
-    check_key(key)?;
-    let found = context.find(key, Kind::String)?;
-    context.keyspace.count_lookups(false);
-    let holds = match found {
-        Some(string) => comparison.holds(context, &string)?,
-        None => false,
-    };
+/// Removes the string at a key if a condition holds, and replies with the number of removed keys.
+fn remove_if(context: &mut Context, key: &[u8], string: Option<&Collection>, comparison: &Comparison) -> Outcome {
+    let holds = string.map_or(Ok(false), |string| comparison.holds(context, string))?;
     let removed = holds && context.keyspace.remove(context.session.db, key)?;
     context.reply.integer(i64::from(removed));
     Ok(())
 }
 
 fn delifeq(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    context.keyspace.count_lookups(true);
-    remove_if(context, arguments[1], &Comparison::equals(arguments[2]))
+    let found = context.counted(|context| context.find(arguments[1], Kind::String))?;
+    remove_if(context, arguments[1], found.as_ref(), &Comparison::equals(arguments[2]))
 }
 
 fn delex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -73,19 +67,15 @@ fn delex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         context.reply.integer(i64::from(removed));
         return Ok(());
     };
-    context.keyspace.count_lookups(true);
-    let found = context.keyspace.find(db, key)?;
-    context.keyspace.count_lookups(false);
-    match found {
-        None => {
-            context.reply.integer(0);
-            return Ok(());
-        }
-        Some(head) if head.kind != Kind::String => return Err(STRING),
-        Some(_) => {}
+    let Some(found) = context.counted(|context| context.keyspace.find_collection(db, key))? else {
+        context.reply.integer(0);
+        return Ok(());
+    };
+    if found.kind != Kind::String {
+        return Err(STRING);
     }
     let comparison = Comparison::option(word, &mut Rest::new(&[*operand])).ok_or(WORD)?;
-    remove_if(context, key, &comparison)
+    remove_if(context, key, Some(&found), &comparison)
 }
 
 /// The pairs of `MSETEX`, and the options behind them.

@@ -404,9 +404,7 @@ struct Found {
 /// Runs a search. With [`By::Options`], `may_store` says that the result is stored, in the key that comes first.
 fn search(context: &mut Context, arguments: &[&[u8]], by: By, may_store: bool) -> Outcome {
     let (stored, behind) = if by == By::Options && may_store { (Some(arguments[1]), &arguments[2..]) } else { (None, &arguments[1..]) };
-    context.keyspace.count_lookups(true);
-    let head = context.find(behind[0], Kind::SortedSet)?;
-    context.keyspace.count_lookups(false);
+    let head = context.counted(|context| context.find(behind[0], Kind::SortedSet))?;
     let mut request = Request::parse(context, head.as_ref(), &behind[1..], by, may_store)?;
     request.stored = request.stored.or(stored);
     request.check(by, arguments[0])?;

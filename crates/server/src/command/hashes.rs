@@ -1,20 +1,18 @@
 //! Commands for hashes.
 
-use super::arguments::{Rest, count, integer, is, wide};
+use super::arguments::{integer, wide};
+use super::members::{self, size};
 use super::scan;
 use super::spec::{DENYOOM, FAST, READ, Run, WRITE};
-use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, OUT_OF_RANGE, Outcome, SYNTAX, WOULD_OVERFLOW, wrong_arity};
-use crate::keyspace::{Collection, Head, Kind, Member, check_member};
+use super::{Command, Context, Failure, Group, NOT_FINITE, NOT_FLOAT, Outcome, WOULD_OVERFLOW, wrong_arity};
+use crate::keyspace::{Collection, Kind, check_member};
 use crate::number::{integer_text, parse_integer};
-use crate::resp::{Protocol, REPLIES_MAX};
+use crate::resp::Protocol;
 use crate::wide::Wide;
 use std::ops::ControlFlow;
 
 const NOT_INTEGER: Failure = Failure::fixed("ERR hash value is not an integer");
 const NOT_A_FLOAT: Failure = Failure::fixed("ERR hash value is not a float");
-
-/// Members that may be picked with repetition, at most: the reply is built in memory.
-const PICKS_MAX: u64 = 1 << 22;
 
 const fn hash(name: &'static str, arity: i32, run: Run) -> Command {
     Command::new(Group::Hash, name, arity, run).keys(1, 1, 1).since("2.0.0")
@@ -121,23 +119,13 @@ fn hmget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn hlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let size = context.find(arguments[1], Kind::Hash)?.map_or(0, |head| head.count);
-    context.reply.integer(i64::try_from(size).unwrap_or(i64::MAX));
+    let head = context.find(arguments[1], Kind::Hash)?;
+    context.reply.count(size(head.as_deref()));
     Ok(())
 }
 
 fn hdel(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    arguments[2..].iter().try_for_each(|field| check_member(field))?;
-    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Hash)?;
-    let mut removed = 0;
-    for field in &arguments[2..] {
-        removed += i64::from(context.keyspace.remove_member(&mut edit, field)?);
-    }
-    if removed > 0 {
-        context.keyspace.finish(&edit);
-    }
-    context.reply.integer(removed);
-    Ok(())
+    members::remove(context, arguments, Kind::Hash)
 }
 
 /// Replies with fields, values or both of all members.
@@ -154,11 +142,6 @@ fn reply_members(context: &mut Context, head: Option<Collection>, fields: bool, 
         ControlFlow::Continue(())
     })?;
     Ok(())
-}
-
-/// Number of elements of a collection; 0 if it does not exist.
-pub(super) fn size(head: Option<&Head>) -> usize {
-    head.map_or(0, |head| usize::try_from(head.count).unwrap_or(usize::MAX))
 }
 
 fn hgetall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -216,23 +199,7 @@ fn hscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let mut rest = Rest::new(&arguments[2..]);
-    let Some(number) = rest.next() else {
-        let head = context.find(arguments[1], Kind::Hash)?;
-        let found = head.map(|head| context.keyspace.random_member(&head)).transpose()?.flatten();
-        context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
-        return Ok(());
-    };
-    let number = count(number)?;
-    let with_values = match rest.next() {
-        None => false,
-        Some(word) if is(word, "withvalues") && rest.len() == 0 => true,
-        Some(_) => return Err(SYNTAX),
-    };
-    if with_values && number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
-        return Err(OUT_OF_RANGE);
-    }
-    let picked = pick(context, arguments[1], Kind::Hash, number)?;
+    let Some((picked, with_values)) = members::random(context, arguments, Kind::Hash, Some("withvalues"))? else { return Ok(()) };
     let nested = with_values && context.reply.protocol() == Protocol::Resp3;
     context.reply.array(picked.len() * if with_values && !nested { 2 } else { 1 });
     for (field, value) in &picked {
@@ -245,25 +212,4 @@ fn hrandfield(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Picks `number` different members; if negative, as many that may repeat. Their bytes are bounded, as one long value may repeat often.
-pub(super) fn pick(context: &mut Context, key: &[u8], kind: Kind, number: i64) -> Result<Vec<Member>, Failure> {
-    let Some(head) = context.find(key, kind)? else { return Ok(Vec::new()) };
-    if number >= 0 {
-        return Ok(context.keyspace.random_members(&head, number.unsigned_abs())?);
-    }
-    if number.unsigned_abs() > PICKS_MAX {
-        return Err(OUT_OF_RANGE);
-    }
-    let (mut picked, mut bytes) = (Vec::new(), 0);
-    for _ in 0..number.unsigned_abs() {
-        let Some(member) = context.keyspace.random_member(&head)? else { break };
-        bytes += member.0.len() + member.1.len();
-        if bytes > REPLIES_MAX {
-            return Err(OUT_OF_RANGE);
-        }
-        picked.push(member);
-    }
-    Ok(picked)
 }

@@ -121,9 +121,7 @@ fn pfcount(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 fn pfmerge(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     // The target is part of the union.
-    context.keyspace.count_lookups(true);
-    let (union, is_dense) = union(context, &arguments[1..])?;
-    context.keyspace.count_lookups(false);
+    let (union, is_dense) = context.counted(|context| union(context, &arguments[1..]))?;
     let (mut sketch, _) = sketch(context, arguments[1])?;
     if is_dense {
         sketch.make_dense()?;

@@ -256,9 +256,7 @@ fn copy(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if from == to {
         return Err(SAME_OBJECT);
     }
-    context.keyspace.count_lookups(true);
-    let is_there = context.keyspace.exists(from.0, from.1)?;
-    context.keyspace.count_lookups(false);
+    let is_there = context.counted(|context| context.keyspace.exists(from.0, from.1))?;
     let is_free = replaces || !context.keyspace.exists(to.0, to.1)?;
     let copied = is_there && is_free && copy_key(context, from, to)?;
     context.reply.integer(i64::from(copied));
@@ -304,11 +302,10 @@ fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
             OBJECT_HELP.iter().for_each(|line| context.reply.simple(line));
         }
         [_, word, key] if OBJECT_WORDS.iter().any(|known| is(word, known)) => {
-            let Some(head) = context.keyspace.find(context.session.db, key)? else {
+            let Some(head) = context.counted(|context| context.keyspace.find(context.session.db, key))? else {
                 context.reply.null();
                 return Ok(());
             };
-            context.keyspace.count_lookups(false);
             match () {
                 () if is(word, "refcount") => context.reply.integer(1),
                 () if is(word, "idletime") => {

@@ -1,7 +1,7 @@
 //! Commands for lists.
 
 use super::arguments::{Rest, integer, integer_or, is, not_negative, numbered_keys, span};
-use super::hashes::size;
+use super::members::size;
 use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX};
 use crate::keyspace::{Head, Kind, Side};

@@ -129,10 +129,7 @@ impl<'a> Request<'a> {
         parcel.open(&[b"SELECT", self.db.to_string().as_bytes()]);
         let (db, mut packed) = (context.db(), Vec::new());
         for key in keys {
-            context.keyspace.count_lookups(true);
-            let found = context.keyspace.find(db, key)?;
-            context.keyspace.count_lookups(false);
-            let Some(head) = found else { continue };
+            let Some(head) = context.counted(|context| context.keyspace.find(db, key))? else { continue };
             let body = context.keyspace.body(&head)?;
             let payload = dump(context.keyspace, &head, &body)?;
             let ttl = head.deadline.map_or(0, |deadline| deadline.saturating_sub(context.keyspace.now()).max(1)).to_string();

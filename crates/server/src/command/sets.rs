@@ -1,8 +1,8 @@
 //! Commands for sets.
 
-use super::arguments::{Rest, count, integer_or, is, numbered_keys};
+use super::arguments::{Rest, integer_or, is, numbered_keys};
 use super::effects::MANY;
-use super::hashes::{pick, size};
+use super::members::{self, size};
 use super::scan;
 use super::spec::{DENYOOM, FAST, MOVABLE, NEEDS_IDS, READ, Run, WRITE};
 use super::{Command, Context, Failure, Group, NOT_POSITIVE, Outcome, SYNTAX};
@@ -75,17 +75,7 @@ fn sadd(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn srem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    arguments[2..].iter().try_for_each(|member| check_member(member))?;
-    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::Set)?;
-    let mut removed = 0;
-    for member in &arguments[2..] {
-        removed += i64::from(context.keyspace.remove_member(&mut edit, member)?);
-    }
-    if removed > 0 {
-        context.keyspace.finish(&edit);
-    }
-    context.reply.integer(removed);
-    Ok(())
+    members::remove(context, arguments, Kind::Set)
 }
 
 fn scard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -190,14 +180,7 @@ fn srandmember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     if arguments.len() > 3 {
         return Err(SYNTAX);
     }
-    let Some(number) = arguments.get(2) else {
-        let head = context.find(arguments[1], Kind::Set)?;
-        let found = head.map(|head| context.keyspace.random_member(&head)).transpose()?.flatten();
-        context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
-        return Ok(());
-    };
-    let number = count(number)?;
-    let picked = pick(context, arguments[1], Kind::Set, number)?;
+    let Some((picked, _)) = members::random(context, arguments, Kind::Set, None)? else { return Ok(()) };
     context.reply.array(picked.len());
     picked.iter().for_each(|member| context.reply.bulk(&member.0));
     Ok(())
@@ -212,10 +195,7 @@ fn sscan(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 
 /// The sets at keys. All keys are looked at, so that a wrong type anywhere is an error.
 fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
-    context.keyspace.count_lookups(true);
-    let heads = keys.iter().map(|key| context.find(key, Kind::Set)).collect();
-    context.keyspace.count_lookups(false);
-    heads
+    context.counted(|context| keys.iter().map(|key| context.find(key, Kind::Set)).collect())
 }
 
 /// Calls `visit` for the members that all sets have, until it breaks.

@@ -86,10 +86,7 @@ impl<'a> Pattern<'a> {
 
 /// The value at a key that is read, of any type.
 fn looked_up(context: &mut Context, key: &[u8]) -> Result<Option<Collection>, Failure> {
-    context.keyspace.count_lookups(true);
-    let head = context.keyspace.find_collection(context.session.db, key)?;
-    context.keyspace.count_lookups(false);
-    Ok(head)
+    Ok(context.counted(|context| context.keyspace.find_collection(context.session.db, key))?)
 }
 
 /// Options of `SORT`.

@@ -1,10 +1,10 @@
 //! Commands for members of sorted sets.
 
-use super::arguments::{Rest, count, double, is, not_negative, numbered_keys};
-use super::hashes::{pick, size};
+use super::arguments::{Rest, double, is, not_negative, numbered_keys};
+use super::members::{self, size};
 use super::scan;
 use super::spec::{DENYOOM, FAST, MOVABLE, READ, Run, WRITE};
-use super::{Command, Context, Failure, Group, OUT_OF_RANGE, Outcome, SYNTAX, wrong_arity};
+use super::{Command, Context, Failure, Group, Outcome, SYNTAX, wrong_arity};
 use crate::keyspace::{Kind, check_member, decode_score};
 use crate::number::format_double;
 use crate::resp::{Protocol, Writer};
@@ -156,17 +156,7 @@ fn zincrby(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn zrem(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    arguments[2..].iter().try_for_each(|member| check_member(member))?;
-    let mut edit = context.keyspace.edit(context.session.db, arguments[1], Kind::SortedSet)?;
-    let mut removed = 0;
-    for member in &arguments[2..] {
-        removed += i64::from(context.keyspace.remove_scored(&mut edit, member)?.is_some());
-    }
-    if removed > 0 {
-        context.keyspace.finish(&edit);
-    }
-    context.reply.integer(removed);
-    Ok(())
+    members::remove(context, arguments, Kind::SortedSet)
 }
 
 fn zcard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
@@ -265,7 +255,7 @@ pub(super) fn take(context: &mut Context, key: &[u8], highest: bool, most: u64) 
 }
 
 /// Replies with members and scores, as nested pairs or as a flat array.
-pub(super) fn reply_scored(reply: &mut Writer, members: &[Scored], nested: bool) {
+fn reply_scored(reply: &mut Writer, members: &[Scored], nested: bool) {
     reply.array(members.len() * if nested { 1 } else { 2 });
     for (member, score) in members {
         if nested {
@@ -274,6 +264,16 @@ pub(super) fn reply_scored(reply: &mut Writer, members: &[Scored], nested: bool)
         reply.bulk(member);
         reply.double(*score);
     }
+}
+
+/// Replies with members, and with their scores if asked.
+pub(super) fn reply_members(reply: &mut Writer, members: &[Scored], with_scores: bool) {
+    if with_scores {
+        let nested = reply.protocol() == Protocol::Resp3;
+        return reply_scored(reply, members, nested);
+    }
+    reply.array(members.len());
+    members.iter().for_each(|member| reply.bulk(&member.0));
 }
 
 fn pop(context: &mut Context, arguments: &[&[u8]], highest: bool) -> Outcome {
@@ -328,32 +328,9 @@ fn zmpop(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 fn zrandmember(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let mut rest = Rest::new(&arguments[2..]);
-    let Some(number) = rest.next() else {
-        let head = context.find(arguments[1], Kind::SortedSet)?;
-        let found = head.map(|head| context.keyspace.random_member(&head)).transpose()?.flatten();
-        context.reply.bulk_or_null(found.as_ref().map(|member| &member.0[..]));
-        return Ok(());
-    };
-    let number = count(number)?;
-    let with_scores = match rest.next() {
-        None => false,
-        Some(word) if is(word, "withscores") && rest.len() == 0 => true,
-        Some(_) => return Err(SYNTAX),
-    };
-    if with_scores && number.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
-        return Err(OUT_OF_RANGE);
-    }
-    let picked = pick(context, arguments[1], Kind::SortedSet, number)?;
-    if with_scores {
-        let scored: Vec<Scored> =
-            picked.into_iter().map(|(member, score)| Ok((member, decode_score(&score)?))).collect::<Result<_, Failure>>()?;
-        let nested = context.reply.protocol() == Protocol::Resp3;
-        reply_scored(&mut context.reply, &scored, nested);
-    } else {
-        context.reply.array(picked.len());
-        picked.iter().for_each(|member| context.reply.bulk(&member.0));
-    }
+    let Some((picked, with_scores)) = members::random(context, arguments, Kind::SortedSet, Some("withscores"))? else { return Ok(()) };
+    let scored = picked.into_iter().map(|(member, score)| Ok((member, decode_score(&score)?))).collect::<Result<Vec<_>, Failure>>()?;
+    reply_members(&mut context.reply, &scored, with_scores);
     Ok(())
 }
 

@@ -2,13 +2,12 @@
 
 use super::arguments::{Rest, Split, integer, is};
 use super::sets::limit;
-use super::sorted::{Scored, reply_scored, zset};
+use super::sorted::{Scored, reply_members, zset};
 use super::sorted_ranges::store;
 use super::spec::{DENYOOM, MOVABLE, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Error, Kind};
 use crate::number::parse_double;
-use crate::resp::Protocol;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -132,18 +131,13 @@ impl Request {
     }
 }
 
+/// The sets and sorted sets at keys, up to the first key with another type.
 fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>>, Failure> {
-    let mut heads = Vec::with_capacity(keys.len());
-    context.keyspace.count_lookups(true);
-    for key in keys {
-        let head = context.keyspace.find_collection(context.session.db, key)?;
-        if head.as_ref().is_some_and(|head| !matches!(head.kind, Kind::Set | Kind::SortedSet)) {
-            return Err(Error::WrongType.into());
-        }
-        heads.push(head);
-    }
-    context.keyspace.count_lookups(false);
-    Ok(heads)
+    let find = |context: &mut Context, key| match context.keyspace.find_collection(context.session.db, key)? {
+        Some(head) if !matches!(head.kind, Kind::Set | Kind::SortedSet) => Err(Error::WrongType.into()),
+        found => Ok(found),
+    };
+    context.counted(|context| keys.iter().map(|key| find(context, key)).collect())
 }
 
 fn compute(context: &mut Context, request: &Request, operation: Operation) -> Result<Vec<Scored>, Failure> {
@@ -182,13 +176,7 @@ fn compute(context: &mut Context, request: &Request, operation: Operation) -> Re
 fn reply(context: &mut Context, arguments: &[&[u8]], operation: Operation) -> Outcome {
     let request = Request::parse(context, &arguments[1..], arguments[0], operation, false)?;
     let found = compute(context, &request, operation)?;
-    if request.with_scores {
-        let nested = context.reply.protocol() == Protocol::Resp3;
-        reply_scored(&mut context.reply, &found, nested);
-    } else {
-        context.reply.array(found.len());
-        found.iter().for_each(|member| context.reply.bulk(&member.0));
-    }
+    reply_members(&mut context.reply, &found, request.with_scores);
     Ok(())
 }
 

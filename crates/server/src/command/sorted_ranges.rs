@@ -1,12 +1,11 @@
 //! Commands for ranges of sorted sets, by rank, score and name.
 
 use super::arguments::{Rest, integer, is, span};
-use super::sorted::{Scored, reply_scored, zset};
+use super::sorted::{Scored, reply_members, zset};
 use super::spec::{DENYOOM, FAST, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
 use crate::keyspace::{Collection, Kind, LexBound, ScoreBound};
 use crate::number::parse_bound;
-use crate::resp::Protocol;
 use std::ops::ControlFlow;
 
 const NOT_A_SCORE: Failure = Failure::fixed("ERR min or max is not a float");
@@ -207,13 +206,7 @@ impl Request {
 fn range(context: &mut Context, arguments: &[&[u8]], fixed: Fixed) -> Outcome {
     let request = Request::parse(arguments[2], arguments[3], &arguments[4..], fixed)?;
     let found = request.collect(context, arguments[1])?;
-    if request.with_scores {
-        let nested = context.reply.protocol() == Protocol::Resp3;
-        reply_scored(&mut context.reply, &found, nested);
-    } else {
-        context.reply.array(found.len());
-        found.iter().for_each(|member| context.reply.bulk(&member.0));
-    }
+    reply_members(&mut context.reply, &found, request.with_scores);
     Ok(())
 }
 
@@ -255,9 +248,7 @@ pub(super) fn store(context: &mut Context, key: &[u8], members: &[Scored]) -> Ou
 
 fn zrangestore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let request = Request::parse(arguments[3], arguments[4], &arguments[5..], Fixed { by: None, backward: None, stores: true })?;
-    context.keyspace.count_lookups(true);
-    let found = request.collect(context, arguments[2])?;
-    context.keyspace.count_lookups(false);
+    let found = context.counted(|context| request.collect(context, arguments[2]))?;
     store(context, arguments[1], &found)
 }
 

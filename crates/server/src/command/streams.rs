@@ -1,7 +1,7 @@
 //! Commands that add, read and remove entries of streams.
 
 use super::arguments::{Rest, integer, is};
-use super::hashes::size;
+use super::members::size;
 use super::spec::{DENYOOM, FAST, READ, WRITE};
 use super::streams_ids::{entry_id, entry_ids, open_id, range_end, range_start, reply_id, reply_range, stream};
 use super::streams_references::{self, References};

@@ -49,9 +49,7 @@ pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> Failure {
 
 /// The stream and the group named by the first two arguments; `None`: one of them does not exist.
 fn find_group<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<Option<(Head, GroupEdit<'a>)>, Failure> {
-    context.keyspace.count_lookups(true);
-    let Some(head) = context.find_stream(arguments[1])? else { return Ok(None) };
-    context.keyspace.count_lookups(false);
+    let Some(head) = context.counted(|context| context.find_stream(arguments[1]))? else { return Ok(None) };
     let of = (context.session.db, arguments[1]);
     Ok(context.keyspace.edit_group(of, &head, arguments[2])?.map(|edit| (head, edit)))
 }

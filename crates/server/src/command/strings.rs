@@ -164,12 +164,9 @@ fn reply_string(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Like `reply_string`, for commands that also write: the key counts as looked up.
+/// Like `reply_string`, for commands that also write: the lookup counts.
 fn reply_old(context: &mut Context, key: &[u8]) -> Result<bool, Failure> {
-    context.keyspace.count_lookups(true);
-    let existed = reply_string(context, key)?;
-    context.keyspace.count_lookups(false);
-    Ok(existed)
+    context.counted(|context| reply_string(context, key))
 }
 
 /// Replies with the string that was found last.
@@ -313,12 +310,10 @@ fn getex(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         ends = ends.followed_by(next)?;
     }
     let (db, key) = (context.db(), arguments[1]);
-    context.keyspace.count_lookups(true);
-    let Some(head) = context.keyspace.find_kind(db, key, Kind::String)? else {
+    let Some(head) = context.counted(|context| context.keyspace.find_kind(db, key, Kind::String))? else {
         context.reply.null();
         return Ok(());
     };
-    context.keyspace.count_lookups(false);
     let now = context.keyspace.now();
     let deadline = ends.deadline(head.deadline, now, "getex")?;
     reply_found(context, &head)?;

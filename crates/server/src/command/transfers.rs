@@ -2,7 +2,7 @@
 //!
 //! A transfer runs in a thread of its own, so that a distant or silent server delays only the client that asked for the transfer.
 
-use crate::resp::{Protocol, Writer};
+use crate::resp::request;
 use mio::Waker;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -57,15 +57,6 @@ impl Receipt {
     }
 }
 
-/// A request as bytes.
-fn encode(words: &[&[u8]]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(words.iter().map(|word| word.len() + 16).sum());
-    let mut writer = Writer::new(&mut out, Protocol::Resp2);
-    writer.array(words.len());
-    words.iter().for_each(|word| writer.bulk(word));
-    out
-}
-
 impl Parcel {
     pub fn new(host: String, port: u16, patience: Duration) -> Parcel {
         Parcel { host, port, patience, opening: Vec::new(), restores: Vec::new(), other_forms: BTreeMap::new() }
@@ -73,17 +64,17 @@ impl Parcel {
 
     /// Adds a request that comes before the values.
     pub fn open(&mut self, words: &[&[u8]]) {
-        self.opening.push(encode(words));
+        self.opening.push(request(words));
     }
 
     /// Adds a value.
     pub fn add(&mut self, words: &[&[u8]]) {
-        self.restores.push(encode(words));
+        self.restores.push(request(words));
     }
 
     /// Adds another form of the value that was added last.
     pub fn add_other_form(&mut self, words: &[&[u8]]) {
-        self.other_forms.insert(self.restores.len().saturating_sub(1), encode(words));
+        self.other_forms.insert(self.restores.len().saturating_sub(1), request(words));
     }
 
     fn connect(&self) -> io::Result<TcpStream> {

@@ -1,6 +1,6 @@
 //! Commands that wait to be written: those of the request that runs, and those of the turn, for each reader.
 
-use crate::number::put_integer;
+use crate::resp::put_request;
 use std::ops::Range;
 
 /// Memory that an empty buffer keeps, bytes.
@@ -51,11 +51,11 @@ impl Turn {
         }
         self.bytes.extend_from_slice(select);
         if is_transaction {
-            put(&mut self.bytes, &[b"MULTI"]);
+            put_request(&mut self.bytes, &[b"MULTI"]);
         }
         parts.for_each(|part| self.bytes.extend_from_slice(part));
         if is_transaction {
-            put(&mut self.bytes, &[b"EXEC"]);
+            put_request(&mut self.bytes, &[b"EXEC"]);
         }
     }
 
@@ -103,30 +103,6 @@ pub(super) struct Journal {
     kept_selected: Option<usize>,
 }
 
-fn put_number(out: &mut Vec<u8>, mark: u8, number: usize) {
-    match number {
-        // Nearly all numbers.
-        0..10 => out.extend_from_slice(&[mark, b'0' + (number % 10) as u8, b'\r', b'\n']),
-        10..100 => out.extend_from_slice(&[mark, b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8, b'\r', b'\n']),
-        _ => {
-            out.push(mark);
-            put_integer(out, i64::try_from(number).unwrap_or(i64::MAX));
-            out.extend_from_slice(b"\r\n");
-        }
-    }
-}
-
-/// Writes a request, as clients send it.
-pub(super) fn put(out: &mut Vec<u8>, words: &[&[u8]]) {
-    out.reserve(words.iter().map(|word| word.len() + 16).sum());
-    put_number(out, b'*', words.len());
-    for word in words {
-        put_number(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
 /// The parts of a request, from an offset on, that a reader gets.
 fn parts<'a>(request: &'a [u8], mut from: usize, limited: &'a [(Range<usize>, u8)], reader: u8) -> impl Iterator<Item = &'a [u8]> {
     let cuts = limited.iter().filter(move |(_, readers)| readers & reader == 0).map(|(range, _)| (range.start, range.end));
@@ -143,14 +119,14 @@ impl Journal {
         if let Some(number) = db
             && self.selected != db
         {
-            put(&mut self.request, &[b"SELECT", number.to_string().as_bytes()]);
+            put_request(&mut self.request, &["SELECT", &number.to_string()]);
             self.selected = db;
             if self.commands == [0; 2] && self.limited.is_empty() {
                 self.select = self.request.len();
             }
         }
         let start = self.request.len();
-        put(&mut self.request, words);
+        put_request(&mut self.request, words);
         if readers != ALL {
             self.limited.push((start..self.request.len(), readers));
         }

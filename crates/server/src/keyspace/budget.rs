@@ -187,7 +187,7 @@ impl Keyspace {
 mod tests {
     use super::*;
     use crate::keyspace::{Kind, Side};
-    use crate::testing::Random;
+    use crate::testing::{Random, flush_at_rest};
     use sinter_storage::store::MemoryStore;
     use sinterdb::WriteOptions;
     use std::sync::Arc;
@@ -267,8 +267,7 @@ mod tests {
         keyspace.commit(&WriteOptions::default()).unwrap();
         assert!(keyspace.memory().memtables >= filled, "there may be more");
         keyspace.set_now(1_000_000 + REST_MS);
-        keyspace.flush_at_rest().unwrap();
-        keyspace.db().wait_for_compactions().unwrap();
+        flush_at_rest(&mut keyspace);
         let left = keyspace.memory().memtables;
         assert!(left < 4 << 20, "{left} of {filled}");
         assert_eq!(keyspace.string(0, b"small").unwrap(), Some(&b"1"[..]));
@@ -292,8 +291,7 @@ mod tests {
             let filled = keyspace.memory().memtables;
             assert!(filled > BULK, "{filled}");
             keyspace.set_now(2_000_000);
-            keyspace.flush_at_rest().unwrap();
-            keyspace.db().wait_for_compactions().unwrap();
+            flush_at_rest(&mut keyspace);
             assert!(keyspace.memory().memtables >= filled, "nothing is deleted");
             if everything {
                 keyspace.clear_all().unwrap()
@@ -301,13 +299,8 @@ mod tests {
                 assert!(keyspace.remove(0, b"list").unwrap())
             }
             keyspace.commit(&WriteOptions::default()).unwrap();
-            // A commit returns before its batch is in the memtables; `flush_at_rest` does nothing while it is on its way there.
-            while keyspace.is_underway() {
-                std::thread::yield_now();
-            }
             keyspace.set_now(2_000_000 + REST_MS);
-            keyspace.flush_at_rest().unwrap();
-            keyspace.db().wait_for_compactions().unwrap();
+            flush_at_rest(&mut keyspace);
             let left = keyspace.memory().memtables;
             assert!(left < 1 << 20, "{left} of {filled}");
             assert_eq!(keyspace.string(0, b"k").unwrap().is_some(), !everything);

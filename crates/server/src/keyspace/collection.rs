@@ -9,8 +9,7 @@ use super::changes::Change;
 use super::entry::{Form, Head, Kind, Side};
 use super::error::Result;
 use super::inline::Inline;
-use super::layout::{self, score_order};
-use super::turn::Direction;
+use super::layout::{self, Direction, score_order};
 use crate::number::parse_integer;
 use std::ops::{ControlFlow, Deref, DerefMut};
 

@@ -5,8 +5,7 @@
 
 use super::Keyspace;
 use super::error::Result;
-use super::layout::{Bounds, FamilyKind};
-use super::turn::Direction;
+use super::layout::{Bounds, Direction, FamilyKind};
 use std::ops::ControlFlow;
 
 /// Elements that are counted from one end before the other end is tried.
@@ -33,7 +32,7 @@ impl Keyspace {
         Ok(passed)
     }
 
-    /// Number of elements of `whole`, which has `total`, that come before a place.
+    /// Number of elements of `whole`, which has `total`, that come before an engine key.
     pub(super) fn count_before(&self, whole: &Bounds, place: &[u8], total: u64) -> Result<u64> {
         let mut before = (whole.0.clone(), place.to_vec());
         let mut behind = (place.to_vec(), whole.1.clone());
@@ -53,7 +52,7 @@ impl Keyspace {
         }
     }
 
-    /// Like `count_before`, but gives up unless the place is within [`STRIDE`] elements of one of the ends.
+    /// Like `count_before`, but gives up unless the key is within [`STRIDE`] elements of one of the ends.
     pub(super) fn count_near(&self, whole: &Bounds, place: &[u8], total: u64) -> Result<Option<u64>> {
         let low = self.pass(&mut (whole.0.clone(), place.to_vec()), Direction::Forward, STRIDE)?;
         if low < STRIDE {
@@ -63,7 +62,7 @@ impl Keyspace {
         Ok((high < STRIDE).then(|| total.saturating_sub(high)))
     }
 
-    /// The element at a position in `whole`, which has `total` elements.
+    /// Engine key of the element at a position in `whole`, which has `total` elements.
     pub(super) fn place_at(&self, whole: &Bounds, position: u64, total: u64) -> Result<Option<Vec<u8>>> {
         let Some(from_end) = total.checked_sub(1).and_then(|last| last.checked_sub(position)) else { return Ok(None) };
         let (direction, skip) = if position <= from_end { (Direction::Forward, position) } else { (Direction::Backward, from_end) };
@@ -79,7 +78,7 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// The first places within bounds.
+    /// Engine keys of the first elements within bounds, at most `most`.
     pub(super) fn places(&self, bounds: &Bounds, most: u64) -> Result<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         self.turn.walk(FamilyKind::Elements, bounds, Direction::Forward, &mut |place, _| {

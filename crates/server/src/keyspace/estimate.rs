@@ -3,8 +3,7 @@
 use super::Keyspace;
 use super::entry::Kind;
 use super::error::Result;
-use super::layout::{self, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Direction, FamilyKind};
 use std::ops::ControlFlow;
 
 impl Keyspace {

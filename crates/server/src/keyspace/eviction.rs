@@ -14,8 +14,7 @@ use super::due::cut;
 use super::entry::Head;
 use super::error::Result;
 use super::hot::{Counting, Purpose, Use};
-use super::layout::{self, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Direction, FamilyKind};
 use std::ops::ControlFlow;
 
 /// Victims that the hand chooses at once.

@@ -13,10 +13,9 @@ use super::changes::Change;
 use super::collection::{Collection, Edit};
 use super::entry::{FieldDeadlines, Head};
 use super::error::{Error, Result};
-use super::layout::{self, FamilyKind};
+use super::layout::{self, Direction, FamilyKind};
 use super::passed::Passed;
 use super::trace::Trace;
-use super::turn::Direction;
 use super::{CHUNK, Keyspace};
 use std::ops::ControlFlow;
 

@@ -5,8 +5,7 @@
 
 use super::entry::{Head, Kind};
 use super::error::Result;
-use super::layout::{self, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Direction, FamilyKind};
 use super::{Cleaner, Edit, Keyspace};
 use std::ops::ControlFlow;
 use std::sync::Arc;

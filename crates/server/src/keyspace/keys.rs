@@ -6,8 +6,7 @@ use super::delta;
 use super::entry::{Head, Kind, LONG, LONGEST_STRING};
 use super::error::{Error, Result};
 use super::hot::{Part, Purpose};
-use super::layout::{self, Bounds, DATABASES, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Bounds, DATABASES, Direction, FamilyKind};
 use super::{CHUNK, Keyspace, Passed};
 use std::ops::ControlFlow;
 

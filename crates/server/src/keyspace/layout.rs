@@ -65,7 +65,7 @@ pub(super) const HASH_MAX: u64 = (1 << 56) - 1;
 /// Longest key or member, bytes; the bytes before it in the engine's key take the rest.
 const NAME_MAX: usize = MAX_KEY - 64;
 
-/// Generations of places.
+/// Number of generations of database bytes.
 const GENERATIONS: usize = 2;
 /// Prefix of deadlines of the first generation; the prefix of the second follows.
 const EXPIRY: u8 = 0x20;
@@ -143,7 +143,8 @@ impl DatabaseByte {
     }
 }
 
-/// Sixteen places, and the deadlines that belong to them.
+/// One of the two sets of sixteen database bytes, with a prefix of its own for deadlines. A keyspace uses one; a successor that is being
+/// filled uses the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Generation(u8);
 
@@ -152,7 +153,7 @@ impl Generation {
         self.0 * DATABASES as u8
     }
 
-    /// The other generation, with the places that this one lacks.
+    /// The generation that a successor of this one uses.
     pub fn other(self) -> Generation {
         Generation(1 - self.0)
     }
@@ -197,12 +198,12 @@ impl DatabaseBytes {
         self.of(0).generation()
     }
 
-    /// The place of a database; the caller has a number below [`DATABASES`].
+    /// The byte of a database, whose number is below [`DATABASES`].
     pub fn of(&self, db: usize) -> DatabaseByte {
         DatabaseByte(self.0[db.min(DATABASES - 1)])
     }
 
-    /// The database at a place.
+    /// Number of the database that has this byte.
     pub fn database(&self, place: DatabaseByte) -> usize {
         self.0.iter().position(|other| *other == place.0).unwrap_or(0)
     }
@@ -229,7 +230,7 @@ fn put_hash(out: &mut Vec<u8>, hash: u64) {
     out.extend_from_slice(&hash.min(HASH_MAX).to_be_bytes()[1..]);
 }
 
-/// The smallest byte string that is larger than all that start with `prefix`; prefixes here do not consist of 0xff alone.
+/// The smallest byte string larger than every one that starts with `prefix`. A prefix here does not consist of 0xff alone.
 fn behind(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -241,7 +242,7 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// Everything that starts with `prefix`.
+/// Range of all engine keys that start with `prefix`.
 fn below(prefix: Vec<u8>) -> Bounds {
     let end = behind(&prefix);
     (prefix, end)
@@ -275,7 +276,8 @@ pub(super) fn split_place(entry: &[u8]) -> Option<(DatabaseByte, &[u8])> {
     Some((DatabaseByte::read(*entry.first()?)?, key))
 }
 
-/// Two numbers that distinguish an [`entry_key`] from others, as evenly spread as its hash; `None`: this is no such key.
+/// Two fingerprints of an [`entry_key`], as evenly spread as its hash; `None`: this is no such key. The index of `hot` has the first one,
+/// and the second one is never 0.
 pub(super) fn marks(entry: &[u8]) -> Option<(u32, u32)> {
     let [place, a, b, c, d, e, f, g] = *entry.first_chunk::<8>()?;
     let of_place = u32::from(place).wrapping_mul(0x9e37_79b9);
@@ -306,7 +308,7 @@ pub(super) fn expiry_key(deadline: u64, place: DatabaseByte, key: &[u8]) -> Vec<
     out
 }
 
-/// Deadline, place of the database, and key of an [`expiry_key`].
+/// Deadline, byte of the database, and key of an [`expiry_key`].
 pub(super) fn split_expiry_key(entry: &[u8]) -> Option<(u64, DatabaseByte, &[u8])> {
     let (deadline, rest) = entry.get(1..)?.split_first_chunk::<8>()?;
     let (place, key) = rest.split_first()?;

@@ -1,8 +1,7 @@
 //! Libraries of functions: code by name, stored as settings of the keyspace, outside of the databases.
 
 use super::error::Result;
-use super::layout::{self, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Direction, FamilyKind};
 use super::{CHUNK, Keyspace};
 
 /// Prefixes of the names of settings that hold libraries of the keyspace, and of its successor.

@@ -6,8 +6,8 @@
 use super::collection::Collection;
 use super::entry::{Head, Side};
 use super::error::{Error, Result};
-use super::layout::{self, FamilyKind};
-use super::turn::{Direction, Visit};
+use super::layout::{self, Direction, FamilyKind};
+use super::turn::Visit;
 use super::{CHUNK, Edit, Keyspace, RANGE_FROM};
 use std::ops::ControlFlow;
 

@@ -4,10 +4,10 @@
 
 use super::collection::Collection;
 use super::error::Result;
-use super::layout::{self, Bounds, FamilyKind};
+use super::layout::{self, Bounds, Direction, FamilyKind};
 use super::ranks::Order;
 use super::scans::DEAD_MIN;
-use super::turn::{Direction, Visit};
+use super::turn::Visit;
 use super::{Edit, Keyspace};
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -19,8 +19,7 @@
 use super::Keyspace;
 use super::entry::Head;
 use super::error::Result;
-use super::layout::{self, Bounds, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Bounds, Direction, FamilyKind};
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::mem;
@@ -75,10 +74,10 @@ impl Order {
     }
 }
 
-/// The members between a place and the start of the next piece.
+/// The members from a start up to the start of the next piece.
 #[derive(Debug)]
 pub(super) struct RankPiece {
-    /// Start of the piece: not a member, but the shortest place that separates its first member from the one before.
+    /// Start of the piece: not a member, but the shortest key that separates its first member from the one before.
     number: u64,
     name: Box<[u8]>,
     members: u64,
@@ -94,7 +93,7 @@ impl RankPiece {
         PIECE_BYTES + if name > 0 { name + NAME_BYTES } else { 0 }
     }
 
-    /// A piece without members that starts behind one place and contains the other.
+    /// A piece without members that starts behind the key `last` and contains the key `next`.
     fn between(last: OrderKey, next: OrderKey) -> RankPiece {
         let same = last.1.iter().zip(next.1).take_while(|(a, b)| a == b).count();
         let name = if last.0 == next.0 { next.1.get(..=same).unwrap_or(next.1) } else { b"" };
@@ -187,7 +186,7 @@ impl Outline {
         self.groups[found.spot.0].pieces[found.spot.1].start()
     }
 
-    /// The piece that contains a place.
+    /// The piece that contains a key.
     pub fn around(&self, place: OrderKey) -> Found {
         let spot = self.spot(place);
         let groups: u64 = self.groups[..spot.0].iter().map(|group| group.members).sum();

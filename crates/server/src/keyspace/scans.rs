@@ -9,8 +9,7 @@
 use super::collection::Collection;
 use super::entry::Head;
 use super::error::Result;
-use super::layout::{self, Bounds, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Bounds, Direction, FamilyKind};
 use super::{Keyspace, turn};
 use std::ops::ControlFlow;
 

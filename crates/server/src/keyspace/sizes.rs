@@ -12,8 +12,7 @@ use super::Keyspace;
 use super::entry::{Head, Kind};
 use super::entry_id::ENTRY_ID;
 use super::error::Result;
-use super::layout::{self, Bounds, DATABASES, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Bounds, DATABASES, Direction, FamilyKind};
 use sinterdb::WriteOptions;
 use std::ops::ControlFlow;
 

@@ -7,10 +7,9 @@ use super::collection::Collection;
 use super::counting::STRIDE;
 use super::entry::{Head, Kind};
 use super::error::{Error, Result};
-use super::layout::{self, Bounds, FamilyKind, score_of, score_order};
+use super::layout::{self, Bounds, Direction, FamilyKind, score_of, score_order};
 use super::ranks::{Order, PIECE};
 use super::sizes::SCORE_BYTES;
-use super::turn::Direction;
 use super::{Edit, Keyspace};
 use std::ops::ControlFlow;
 
@@ -114,7 +113,7 @@ impl LexBound {
 /// Location of the members of a range of names.
 enum LexPlace {
     Nowhere,
-    /// All members have one score: exactly those between these places.
+    /// All members have one score: exactly those between these engine keys.
     Between(Bounds),
     /// Names are in no order, as scores differ.
     Scattered,
@@ -338,7 +337,7 @@ impl Keyspace {
         Ok(Some((self.members_before(head, &place)?, score)))
     }
 
-    /// Number of members before a place.
+    /// Number of members before an engine key.
     fn members_before(&mut self, head: &Head, place: &[u8]) -> Result<u64> {
         if !self.ranks.has(head.id, Order::Scores)
             && let Some(near) = self.count_near(&layout::scores(head.id), place, head.count)?

@@ -6,8 +6,7 @@
 use super::entry::Head;
 use super::entry_id::{ENTRY_ID, EntryId};
 use super::error::{Error, Result};
-use super::layout::{self, Bounds, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Bounds, Direction, FamilyKind};
 use super::{Edit, Keyspace, RANGE_FROM};
 use sinterdb::internal::coding::{Decoder, put_bytes, put_varint};
 use std::ops::ControlFlow;

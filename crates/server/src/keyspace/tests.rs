@@ -13,8 +13,7 @@ mod ranks;
 mod stream_position;
 mod streams;
 
-use super::layout::{self, FamilyKind};
-use super::turn::Direction;
+use super::layout::{self, Direction, FamilyKind};
 use super::{Counters, Error, FORMAT, Keyspace, Kind, Limit, StringEdit, Thresholds};
 use crate::testing::{fresh, open, small_settings};
 

@@ -8,7 +8,6 @@
 
 mod walk;
 
-pub(super) use super::layout::Direction;
 pub(super) use walk::Visit;
 
 use super::backlog::Backlog;

@@ -1,14 +1,15 @@
 //! One client: the requests that it has sent and that have no reply yet, and the output to be sent to it.
 //!
-//! A client that does not read is not read from: its requests wait while more than [`OUTPUT_PAUSE`] bytes are to be sent. A client that
-//! takes nothing for some tenths of a second and sends more requests may be one that writes all of them before it reads: they run on until
-//! [`UNREAD_MOST`] bytes are to be sent ([`Connection::run_on`]). So the memory that a client can occupy is bounded by that and one reply.
-//! A long string of a reply is not even held (`later`), and a long value of a request goes to the keyspace as it arrives, unless its
+//! While more than [`OUTPUT_PAUSE`] bytes wait to be sent to a client, its requests wait and nothing is read from it. Some clients write a
+//! whole pipeline before they read the first reply: the requests of a client that takes nothing for some tenths of a second and sends more
+//! run on until [`UNREAD_MOST`] bytes wait ([`Connection::run_on`]). So a client can occupy [`UNREAD_MOST`] and one reply. A long string in
+//! a reply is read from the keyspace as it is sent (`later`). A long value in a request goes to the keyspace as it arrives, unless its
 //! command needs it whole.
 //!
-//! A client's output is, from its start: bytes that are sent, bytes that may leave, replies that wait for a sync, replies of this turn.
+//! The output consists, from its start, of bytes that are sent, bytes that may be sent, replies that wait for a sync, and replies of this
+//! turn (event-loop iteration).
 //!
-//! A replica has no replies: its output is what `replicas` puts there.
+//! A replica gets no replies: its output is data and replication stream, which `replicas` puts there.
 
 mod input;
 mod primary;
@@ -46,7 +47,7 @@ const WRITE_SHARE: usize = 1 << 20;
 const KEPT: usize = 256 << 10;
 /// Arguments before a long value, at most.
 const VALUE_MOST: usize = 4;
-/// Arguments that need no memory of their own.
+/// Requests with more arguments than this allocate memory for the list of their arguments.
 const FEW: usize = 16;
 
 /// Bytes that are received and kept of a client whose next request cannot run yet.
@@ -107,7 +108,7 @@ pub(super) struct Connection {
     is_blocked: bool,
     /// There is more for this replica than its output has.
     pub has_more: bool,
-    /// The network is to be told when the client takes more.
+    /// The kernel is asked to report when the client takes more.
     is_told: bool,
     /// The next request waits until a pause is over.
     pub is_postponed: bool,

@@ -12,6 +12,7 @@ mod steps;
 use super::stream::Stream;
 use super::*;
 use crate::command::{Configuration, Topic};
+use crate::resp::request;
 use crate::testing::certificates::Authority;
 use crate::testing::{fresh, small_settings};
 use crate::tls::{Clients, Settings};
@@ -526,16 +527,6 @@ impl Peer {
     }
 }
 
-fn long_request(words: &[&[u8]]) -> Vec<u8> {
-    let mut out = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
-    out
-}
-
 /// Values of many turns come in and go out while another client has a reply in each turn; nobody sees half of one.
 #[test]
 fn a_huge_value_keeps_nobody_waiting() {
@@ -544,7 +535,7 @@ fn a_huge_value_keeps_nobody_waiting() {
     let (mut peer, mut other) = (Peer::connect(&driven), TcpStream::connect(driven.net.address().unwrap()).unwrap());
     driven.settle(2);
     let value: Vec<u8> = (0..HUGE).map(|n| (n % 251) as u8).collect();
-    peer.to_send = long_request(&[b"SET", b"k", &value, b"PX", b"1000000"]);
+    peer.to_send = request::<&[u8]>(&[b"SET", b"k", &value, b"PX", b"1000000"]);
     let mut turns = 0;
     while peer.received.is_empty() {
         peer.send();
@@ -558,7 +549,7 @@ fn a_huge_value_keeps_nobody_waiting() {
     peer.received.clear();
     // The reply stays whole although the value is replaced before half of it is sent.
     let expected = [format!("${HUGE}\r\n").as_bytes(), &value, b"\r\n+PONG\r\n"].concat();
-    peer.to_send = [long_request(&[b"GET", b"k"]), long_request(&[b"PING"])].concat();
+    peer.to_send = [request(&["GET", "k"]), request(&["PING"])].concat();
     peer.send();
     driven.ask(&mut other);
     other.write_all(b"SET k short\r\nSTRLEN k\r\n").unwrap();
@@ -622,7 +613,7 @@ fn long_values_are_whole_whatever_command_has_them() {
     ];
     for (words, reply) in steps {
         let name = String::from_utf8_lossy(words[0]).into_owned();
-        peer.to_send.extend(long_request(&words));
+        peer.to_send.extend(request(&words));
         peer.received.clear();
         peer.exchange(&mut driven, reply.len());
         assert!(peer.received == reply, "{name}: {:?}", String::from_utf8_lossy(&peer.received[..peer.received.len().min(80)]));

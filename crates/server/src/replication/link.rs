@@ -9,7 +9,7 @@ use super::address::Address;
 use super::load::load;
 use super::wire::{Progress, Wire};
 use crate::keyspace::{Keyspace, StreamId};
-use crate::resp::{Protocol, Writer};
+use crate::resp::request;
 use crate::system::give_way;
 use crate::tls;
 use mio::Waker;
@@ -282,11 +282,7 @@ struct Handshake {
 impl Handshake {
     /// Sends a request and reads the reply's line, without its end.
     fn ask(&mut self, words: &[&[u8]]) -> Result<Vec<u8>, Failure> {
-        let mut request = Vec::new();
-        let mut writer = Writer::new(&mut request, Protocol::Resp2);
-        writer.array(words.len());
-        words.iter().for_each(|word| writer.bulk(word));
-        let sent = self.from.get_mut().write_all(&request);
+        let sent = self.from.get_mut().write_all(&request(words));
         let name = String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned();
         let reply = sent.and_then(|()| self.line());
         reply.map_err(|error| failure(format!("{name} had no reply: {}", text(&error))))

@@ -4,6 +4,7 @@
 //! its members, so that nothing is built in memory first. Text in errors and statuses cannot end the line: a reply is always exactly one
 //! value.
 
+use super::encoding::{put_length, put_line};
 use crate::number::{format_double, plain_double, put_integer};
 
 /// The version of the protocol that a client asked for.
@@ -74,17 +75,11 @@ impl<'a> Writer<'a> {
     }
 
     fn line(&mut self, mark: u8, number: i64) {
-        // Most lengths have two digits.
-        if let Ok(small @ 10..100) = u8::try_from(number) {
-            return self.out.extend_from_slice(&[mark, b'0' + small / 10, b'0' + small % 10, b'\r', b'\n']);
-        }
-        self.out.push(mark);
-        put_integer(self.out, number);
-        self.out.extend_from_slice(b"\r\n");
+        put_line(self.out, mark, number);
     }
 
     fn header(&mut self, mark: u8, length: usize) {
-        self.line(mark, i64::try_from(length).unwrap_or(i64::MAX));
+        put_length(self.out, mark, length);
     }
 
     fn text(&mut self, mark: u8, text: &[u8]) {

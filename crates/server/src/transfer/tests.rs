@@ -7,6 +7,7 @@ mod damage;
 use super::{Damage, Error, Found, Report, Result, export_log, export_rdb};
 use crate::keyspace::{EntryId, Keyspace, Kind, Pending, Side, encode_fields};
 use crate::rdb::{Output, Version, crc64, kind};
+use crate::resp::put_request;
 use crate::testing::fresh;
 use sinter_storage::store::MemoryStore;
 use sinterdb::WriteOptions;
@@ -31,9 +32,7 @@ fn with(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
 fn log(commands: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     for command in commands {
-        let words: Vec<&str> = command.split(' ').collect();
-        out.extend(format!("*{}\r\n", words.len()).into_bytes());
-        words.iter().for_each(|word| out.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes()));
+        put_request(&mut out, &command.split(' ').collect::<Vec<_>>());
     }
     out
 }

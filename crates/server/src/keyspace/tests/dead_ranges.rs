@@ -1,8 +1,7 @@
 //! Walks that begin where many elements were removed.
 
 use super::super::dead_ranges::NOTED;
-use super::super::layout::{self, Bounds, score_order};
-use super::super::turn::Direction;
+use super::super::layout::{self, Bounds, Direction, score_order};
 use super::super::{Keyspace, Kind, ScoreBound};
 use super::collections::collect;
 use super::{commit, few};

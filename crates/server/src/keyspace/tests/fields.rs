@@ -1,8 +1,7 @@
 //! Deadlines of the fields of hashes against a map, with a clock that moves, and how due fields go.
 
 use super::super::entry::{FieldDeadlines, Form};
-use super::super::layout::{self, FamilyKind};
-use super::super::turn::Direction;
+use super::super::layout::{self, Direction, FamilyKind};
 use super::super::{Change, FIELD_DEADLINE_MAX, Keyspace, Kind, Trace};
 use super::{commit, few, stored};
 use crate::testing::{Random, fresh, open};

@@ -4,7 +4,7 @@ use super::{commit, stored};
 use crate::keyspace::layout::{FamilyKind, PIECE};
 use crate::keyspace::long::{HUGE, TOMBSTONES, Tombstones};
 use crate::keyspace::{Error, Keyspace, Kind, LONG, Side, Upload};
-use crate::testing::{Random, fresh, open};
+use crate::testing::{Random, flush_at_rest, fresh, open};
 use sinter_storage::store::{CrashMode, MemoryStore};
 use std::sync::Arc;
 
@@ -235,8 +235,7 @@ fn tables_of_a_huge_string_go_with_it() {
         }
         commit(&mut keyspace);
         keyspace.set_now(keyspace.now() + 60_000);
-        keyspace.flush_at_rest().unwrap();
-        keyspace.db().wait_for_compactions().unwrap();
+        flush_at_rest(&mut keyspace);
         let after = tables(&keyspace);
         assert!(after < before * 5 / 6, "{before} bytes, then {after}");
         assert_eq!(get(&mut keyspace, b"k"), replaced.then(|| b"new".to_vec()));
@@ -258,8 +257,7 @@ fn tables_of_elements_go_with_all_keys() {
     keyspace.clear_all().unwrap();
     commit(&mut keyspace);
     keyspace.set_now(keyspace.now() + 60_000);
-    keyspace.flush_at_rest().unwrap();
-    keyspace.db().wait_for_compactions().unwrap();
+    flush_at_rest(&mut keyspace);
     let after = keyspace.db().stats().live_table_bytes;
     assert!(after < before / 10, "{before} bytes, then {after}");
 }

@@ -9,6 +9,7 @@ use crate::keyspace::Keyspace;
 use crate::log::Level;
 use crate::net::stream::Stream;
 use crate::replication::Untold;
+use crate::resp::put_request;
 use std::fmt::Display;
 
 /// Most arguments of a request. Redis 7.0 takes so many from its clients, and passes them on.
@@ -87,8 +88,7 @@ impl Connection {
     pub fn acknowledge(&mut self, offset: u64, durable: Option<u64>) {
         let mut words = vec!["REPLCONF".to_owned(), "ACK".to_owned(), offset.to_string()];
         words.extend(durable.into_iter().flat_map(|durable| ["FACK".to_owned(), durable.to_string()]));
-        self.output.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-        words.iter().for_each(|word| self.output.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+        put_request(&mut self.output, &words);
         // It reports what is committed, and waits for nothing.
         self.end_turn(0);
     }

@@ -29,11 +29,6 @@ const SCRIPT: &str = "if ARGV[1] == 'write' then redis.call('set', 'mine', 'x') 
 const RUNS: usize = 16;
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 
-pub fn request(words: &[&str]) -> Vec<u8> {
-    let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-    format!("*{}\r\n{bulks}", words.len()).into_bytes()
-}
-
 fn eval(first: &str, second: &str) -> Vec<u8> {
     request(&["EVAL", SCRIPT, "0", first, second])
 }

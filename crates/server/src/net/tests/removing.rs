@@ -1,6 +1,6 @@
 //! Removals that cannot read a key, and evictions that are slower than writes, beside requests.
 
-use super::late::{Stepping, request};
+use super::late::Stepping;
 use super::steps::ask;
 use super::*;
 

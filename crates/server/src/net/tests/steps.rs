@@ -180,7 +180,7 @@ fn begun(folder: &Path, words: &[&[u8]]) -> (Driven, Peer, TcpStream) {
     ask(&mut driven, &mut other, "SET old abc", "+OK\r\n");
     let value = huge(7);
     let words: Vec<&[u8]> = words.iter().map(|word| if word.is_empty() { &value[..] } else { word }).collect();
-    peer.to_send = long_request(&words);
+    peer.to_send = request(&words);
     while !driven.net.event_loop.connections.values().any(|connection| connection.session.is_in_steps()) && peer.received.is_empty() {
         peer.send();
         driven.wait();
@@ -243,7 +243,7 @@ fn a_log_that_ends_in_the_midst() {
     let mut driven = logging(folder.path());
     let mut peer = Peer::connect(&driven);
     driven.settle(1);
-    begin(&mut driven, &mut peer, long_request(&[b"SET", b"k", &huge(3)]));
+    begin(&mut driven, &mut peer, request::<&[u8]>(&[b"SET", b"k", &huge(3)]));
     (0..2).for_each(|_| driven.turn());
     let size = driven.net.server.append.sizes().0;
     assert!(driven.net.keyspace.size(0) == 0 && (500_000..HUGE as u64).contains(&size), "{size}");
@@ -282,7 +282,7 @@ fn a_string_is_whole_although_roles_change_meanwhile() {
     server.replication.begin(keyspace, &mut server.feed).unwrap();
     let mut peer = Peer::connect(&driven);
     driven.settle(1);
-    begin(&mut driven, &mut peer, long_request(&[b"SET", b"k", &huge(7)]));
+    begin(&mut driven, &mut peer, request::<&[u8]>(&[b"SET", b"k", &huge(7)]));
     (0..2).for_each(|_| driven.turn());
     let Net { keyspace, server, .. } = &mut driven.net;
     assert!(keyspace.is_amid());
