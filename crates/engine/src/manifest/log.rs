@@ -197,12 +197,21 @@ impl Loaded {
     }
 }
 
+/// No file of a database has this number or a larger one: a million files a second reach it after a hundred thousand years. A file that
+/// somebody else made may have, and the numbers after it would soon begin at 0 again.
+const NUMBERS_END: u64 = 1 << 62;
+
 /// Reads the live manifest; writes nothing. `Corrupt` for damage to anything acknowledged, for edits that do not apply, for a store with
 /// logs or tables but no manifest, and for a store with two manifests that both hold edits. `Invalid` for the store of a tier.
 pub fn load(store: &dyn Store) -> Result<Loaded> {
     let files: Vec<FileId> = store.list()?.into_iter().map(|(id, _)| id).collect();
-    let highest = files.iter().map(|id| id.number).max().unwrap_or(0);
-    let next_number = highest.checked_add(1).ok_or_else(|| Error::corrupt("manifest", 0, "file numbers are used up"))?;
+    let highest = files.iter().max_by_key(|id| id.number);
+    if let Some(strange) = highest.filter(|id| id.number >= NUMBERS_END) {
+        return Err(Error::invalid(format!(
+            "{strange} has a number that no file of a database has: move it away if it is not the database's"
+        )));
+    }
+    let next_number = highest.map_or(1, |id| id.number + 1);
     if let Some(tier) = files.iter().find(|id| id.kind == FileKind::Tier) {
         return Err(Error::invalid(format!("this is a tier of a database ({tier}), not a database: name the database's own directory")));
     }

@@ -293,6 +293,14 @@ fn manifests_that_are_missing_or_out_of_place_are_errors() {
     run.steps(1);
     let both: Files = [run.store.files(), [(id, old)].into()].into_iter().flatten().collect();
     corrupt(both, "older manifest");
+    // A file that somebody else made would use up the numbers of all later ones.
+    for number in [1 << 62, u64::MAX - 1, u64::MAX] {
+        for strange in [FileId::table(number), FileId::log(number)] {
+            let files = [all.clone(), [(strange, Vec::new())].into()].into_iter().flatten().collect();
+            let message = load(&TestStore::with(files)).expect_err("a strange number").to_string();
+            assert!(message.contains(&strange.to_string()), "{message}");
+        }
+    }
     // Torn leftovers with nothing in use are no database, and are removed by the first start.
     let torn: Files = [(FileId::manifest(4), vec![1, 2, 3]), (FileId::manifest(9), Vec::new())].into();
     let store = TestStore::with(torn);
