@@ -264,7 +264,10 @@ impl Inner {
             return Ok(());
         }
         let mut lengths = self.logs.synced();
-        lengths.push((number, synced));
+        // A writer may have retired the segment since, and synced it with those before.
+        if lengths.iter().all(|log| log.0 != number) {
+            lengths.push((number, synced));
+        }
         let mut edit = Edit::default();
         add_lengths(&mut edit, &lengths, &shared.state);
         self.log_edit(&mut shared, &edit)?;
