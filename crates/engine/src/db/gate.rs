@@ -252,12 +252,17 @@ impl Inner {
 
     /// Computes the pressure on writers anew after a change of one family's view, settings or jobs.
     pub(super) fn refresh_pressure(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
+        self.review_log_limit(shared);
+        self.refresh_pace(shared, core);
+    }
+
+    /// [`Inner::refresh_pressure`] without the limit of the log, which depends on all families.
+    pub(super) fn refresh_pace(&self, shared: &mut MutexGuard<'_, Shared>, core: &FamilyCore) {
         let view = core.view.load();
         let pace = pacing::pace(&PaceInput::of(&view.tree.version, &core.settings.load(), view.full.len()));
         // A family that no compaction can improve does not stop the writers of other families; its own writes are refused.
         let stuck = matches!(pace, Pace::Stop(_)) && self.is_stuck(shared, core);
         core.stuck.store(stuck, Ordering::Release);
-        self.review_log_limit(shared);
         if stuck || pace == Pace::Free || core.dropped.load(Ordering::Acquire) {
             shared.slow.remove(&core.id);
         } else {

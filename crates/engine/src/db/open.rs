@@ -365,7 +365,8 @@ impl Inner {
         self.delete_leftovers(&state)?;
         let mut shared = self.shared.lock();
         *shared = Shared { families: families.clone(), ..Shared::new(state, Some(manifest)) };
-        families.values().for_each(|core| self.refresh_pressure(&mut shared, core));
+        self.review_log_limit(&shared);
+        families.values().for_each(|core| self.refresh_pace(&mut shared, core));
         self.note_space(&shared);
         self.plan_samples(&mut shared);
         drop(shared);

@@ -31,7 +31,9 @@ impl Inner {
         let (usual, is_scarce) = (pick(env), self.is_scarce());
         // Moves and drops of tables need no space.
         let needs_none = matches!(usual, Choice::Move(_) | Choice::Drop(_)) || (usual == Choice::Nothing && !is_scarce);
-        let Some(primary) = self.survey(shared).filter(|_| env.two_media || !needs_none) else { return Ok(usual) };
+        // A survey goes through all families: only where its result matters.
+        let is_asked = env.two_media || !needs_none;
+        let Some(primary) = is_asked.then(|| self.survey(shared)).flatten() else { return Ok(usual) };
         let fits = |choice: &Choice, limit: u64| match choice {
             Choice::Merge(plan) => self.demand(env, plan).0 <= limit,
             choice => *choice != Choice::Nothing,
