@@ -27,6 +27,25 @@ impl Fragment {
     }
 }
 
+/// Numbers of the tombstones over a key, newest first, and how many tombstones have each.
+type OpenTombstones = BTreeMap<Reverse<Seq>, usize>;
+
+/// The newest number up to each snapshot (ascending), and all above the last one; newest first.
+fn numbers_seen_at(snapshots: &[Seq], open: &OpenTombstones) -> Vec<Seq> {
+    let mut older = snapshots;
+    let mut numbers: Vec<Seq> = match older.last() {
+        Some(last) => open.range(..Reverse(*last)).map(|(seq, _)| seq.0).collect(),
+        None => open.keys().map(|seq| seq.0).collect(),
+    };
+    while let Some(snapshot) = older.last() {
+        let Some((Reverse(newest), _)) = open.range(Reverse(*snapshot)..).next() else { break };
+        numbers.push(*newest);
+        // Snapshots at or above that number see it, too.
+        older = &older[..older.partition_point(|snapshot| snapshot < newest)];
+    }
+    numbers
+}
+
 /// Fragments in key order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RangeTombstones {
@@ -46,7 +65,30 @@ pub struct Span<'a> {
 
 impl RangeTombstones {
     /// Cuts arbitrary, overlapping tombstones `(start, end, seq)` into fragments. Empty ranges (`start >= end`) vanish.
+    ///
+    /// Each fragment has the numbers of all tombstones over it: of `n` tombstones that lie in each other, `n * n / 2` numbers.
     pub fn new(tombstones: impl IntoIterator<Item = (Vec<u8>, Vec<u8>, Seq)>) -> Self {
+        RangeTombstones::cut(tombstones, usize::MAX, |open| open.keys().map(|seq| seq.0).collect()).unwrap_or_default()
+    }
+
+    /// [`RangeTombstones::new`], or `None` if the fragments would have more than `most` numbers together.
+    pub fn of_few_numbers(tombstones: impl IntoIterator<Item = (Vec<u8>, Vec<u8>, Seq)>, most: usize) -> Option<Self> {
+        RangeTombstones::cut(tombstones, most, |open| open.keys().map(|seq| seq.0).collect())
+    }
+
+    /// Like [`RangeTombstones::new`], for readers at some snapshots (ascending) and after the last of them: of each fragment's numbers, the
+    /// newest up to each snapshot, and all above the last one.
+    pub fn seen_at(snapshots: &[Seq], tombstones: impl IntoIterator<Item = (Vec<u8>, Vec<u8>, Seq)>) -> Self {
+        RangeTombstones::cut(tombstones, usize::MAX, |open| numbers_seen_at(snapshots, open)).unwrap_or_default()
+    }
+
+    /// Cuts tombstones into fragments whose numbers `choose` picks from those of all tombstones over the fragment. `None` if these are more
+    /// than `most` together.
+    fn cut(
+        tombstones: impl IntoIterator<Item = (Vec<u8>, Vec<u8>, Seq)>,
+        most: usize,
+        choose: impl Fn(&OpenTombstones) -> Vec<Seq>,
+    ) -> Option<Self> {
         let mut edges: Vec<(Vec<u8>, bool, Seq)> = Vec::new();
         for (start, end, seq) in tombstones {
             if start < end {
@@ -56,11 +98,17 @@ impl RangeTombstones {
         }
         edges.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut set = RangeTombstones::default();
-        let mut open: BTreeMap<Reverse<Seq>, usize> = BTreeMap::new();
+        let mut open = OpenTombstones::new();
         let mut last: Vec<u8> = Vec::new();
+        let mut numbers = 0;
         for (key, opens, seq) in edges {
             if key != last && !open.is_empty() {
-                set.push(last, key.clone(), open.keys().map(|seq| seq.0).collect());
+                let chosen = choose(&open);
+                numbers += chosen.len();
+                if numbers > most {
+                    return None;
+                }
+                set.push(last, key.clone(), chosen);
             }
             let count = open.entry(Reverse(seq)).or_default();
             // Edges at one key come in any order: a count may pass below zero and back before the next key.
@@ -70,7 +118,7 @@ impl RangeTombstones {
             }
             last = key;
         }
-        set
+        Some(set)
     }
 
     /// Several sets as one.

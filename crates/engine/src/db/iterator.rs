@@ -162,7 +162,7 @@ impl DbIterator {
         let (lower, upper) = bounds(options);
         let (from, to) = (lower.as_deref(), upper.as_deref());
         let mut tombstones = Vec::new();
-        tombstones.extend(view.mems().filter(|m| m.has_tombstones()).map(|m| m.tombstones()));
+        tombstones.extend(view.mems().filter(|m| m.has_tombstones()).map(|m| m.tombstones(moment.seq)));
         if view.tree.range_tombstones {
             for table in view.tree.tables().filter(|t| t.info().range_tombstones != 0 && meets(&t.info().range, from, to)) {
                 tombstones.push(table.range_tombstones()?);

@@ -1,17 +1,24 @@
 //! One memtable of a family: point entries in the ordered memtable, range tombstones beside it.
 
 use crate::cursor::Cursor;
-use crate::key::{Kind, Seq};
+use crate::key::{Kind, MAX_SEQ, Seq};
 use crate::manifest::Version;
 use crate::memtable::{ChunkPool, LeafHint, Memtable, MemtableWriter};
 use crate::range_del::RangeTombstones;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Memory of one range tombstone beside its keys: its place in the list and its share of the fragments.
 const TOMBSTONE_OVERHEAD: usize = 128;
+
+/// Numbers that the fragments of one tombstone may have, on average, for all readers to share them: as much memory as
+/// [`TOMBSTONE_OVERHEAD`].
+const NUMBERS: usize = 16;
+/// Numbers that fragments may have in any case.
+const LEAST_NUMBERS: usize = 4 << 10;
 
 /// A range tombstone as it was written: first key, first key after it that stays, sequence number.
 type RawTombstone = (Vec<u8>, Vec<u8>, Seq);
@@ -29,8 +36,24 @@ pub(crate) struct Mem {
     tombstone_bytes: AtomicUsize,
     /// Some entry deletes.
     deletes: AtomicBool,
-    /// Fragments of the first `n` raw tombstones. Built when a reader first needs them: writes stay cheap.
-    built: ArcSwap<(usize, Arc<RangeTombstones>)>,
+    /// The number of the newest range tombstone.
+    newest_tombstone: AtomicU64,
+    /// So many range tombstones lie over each other that readers no longer share fragments with all numbers.
+    is_deep: AtomicBool,
+    /// Fragments for readers that see all range tombstones, or for all readers. Built when a reader first needs them: writes stay cheap.
+    built: ArcSwap<Fragments>,
+    /// Fragments for the last reader at an older snapshot, while `is_deep`.
+    built_older: ArcSwap<Fragments>,
+}
+
+/// Fragments of range tombstones, and who may read them.
+#[derive(Debug)]
+struct Fragments {
+    /// They are those of the first `count` tombstones.
+    count: usize,
+    /// Readers at these numbers may.
+    readers: RangeInclusive<Seq>,
+    set: Arc<RangeTombstones>,
 }
 
 impl Mem {
@@ -43,7 +66,10 @@ impl Mem {
             count: AtomicUsize::new(0),
             tombstone_bytes: AtomicUsize::new(0),
             deletes: AtomicBool::new(false),
-            built: ArcSwap::from_pointee((0, Arc::default())),
+            newest_tombstone: AtomicU64::new(0),
+            is_deep: AtomicBool::new(false),
+            built: ArcSwap::from_pointee(Fragments { count: 0, readers: 0..=MAX_SEQ, set: Arc::default() }),
+            built_older: ArcSwap::from_pointee(Fragments { count: 0, readers: 0..=MAX_SEQ, set: Arc::default() }),
         })
     }
 
@@ -71,17 +97,34 @@ impl Mem {
         self.count.load(Ordering::Acquire) != 0
     }
 
-    /// The memtable's range tombstones as of now.
-    pub fn tombstones(&self) -> Arc<RangeTombstones> {
+    /// The memtable's range tombstones as of now, for a reader at `seq`.
+    pub fn tombstones(&self, seq: Seq) -> Arc<RangeTombstones> {
         let count = self.count.load(Ordering::Acquire);
-        let built = self.built.load();
-        if built.0 >= count {
-            return built.1.clone();
+        let is_older = self.is_deep.load(Ordering::Relaxed) && seq < self.newest_tombstone.load(Ordering::Relaxed);
+        let slot = if is_older { &self.built_older } else { &self.built };
+        let built = slot.load();
+        if built.count >= count && built.readers.contains(&seq) {
+            return built.set.clone();
         }
         let raw = self.raw.lock();
-        let fresh = Arc::new(RangeTombstones::new(raw.iter().cloned()));
-        self.built.store(Arc::new((raw.len(), fresh.clone())));
-        fresh
+        let fresh = self.build(&raw, seq);
+        slot.store(Arc::new(Fragments { count: raw.len(), readers: fresh.0, set: fresh.1.clone() }));
+        fresh.1
+    }
+
+    /// Fragments for a reader at `seq`, and for which other readers.
+    fn build(&self, raw: &[RawTombstone], seq: Seq) -> (RangeInclusive<Seq>, Arc<RangeTombstones>) {
+        if !self.is_deep.load(Ordering::Relaxed) {
+            let most = LEAST_NUMBERS.max(NUMBERS * raw.len());
+            if let Some(all) = RangeTombstones::of_few_numbers(raw.iter().cloned(), most) {
+                return (0..=MAX_SEQ, Arc::new(all));
+            }
+            self.is_deep.store(true, Ordering::Relaxed);
+        }
+        let newest = self.newest_tombstone.load(Ordering::Relaxed);
+        let seen = raw.iter().filter(|tombstone| tombstone.2 <= seq).cloned();
+        let readers = if seq >= newest { newest..=MAX_SEQ } else { seq..=seq };
+        (readers, Arc::new(RangeTombstones::seen_at(&[seq], seen)))
     }
 
     /// The first key after all point entries; empty if there are none.
@@ -97,9 +140,16 @@ impl Mem {
     fn add_tombstone(&self, from: &[u8], to: &[u8], seq: Seq) {
         let mut raw = self.raw.lock();
         raw.push((from.to_vec(), to.to_vec(), seq));
+        self.newest_tombstone.fetch_max(seq, Ordering::Relaxed);
         self.tombstone_bytes.fetch_add(from.len() + to.len() + TOMBSTONE_OVERHEAD, Ordering::Relaxed);
         self.count.store(raw.len(), Ordering::Release);
     }
+}
+
+/// The range tombstones of memtables, for readers at snapshots (ascending) and after the last of them.
+pub(super) fn tombstones_seen_at(mems: &[Arc<Mem>], snapshots: &[Seq]) -> RangeTombstones {
+    let mems = mems.iter().filter(|mem| mem.has_tombstones());
+    RangeTombstones::seen_at(snapshots, mems.flat_map(|mem| mem.raw.lock().clone()))
 }
 
 /// The smallest key above `key`.
@@ -147,3 +197,6 @@ impl MemWriter {
         self.points.insert_at(place, key, seq, kind, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

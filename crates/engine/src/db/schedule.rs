@@ -3,7 +3,7 @@
 
 use super::family::FamilyCore;
 use super::jobs::{Ended, Job, PanicGuard, Takes, Work, added, unpack};
-use super::mem::Mem;
+use super::mem::{Mem, tombstones_seen_at};
 use super::mover::Moved;
 use super::space::{Asks, Reserved};
 use super::{Inner, Shared};
@@ -14,7 +14,6 @@ use crate::compaction::{self, Hot, PickEnv, Plan, REST_SECONDS, Young, base_leve
 use crate::error::{Error, Result};
 use crate::ledger::{Histogram, Ticker};
 use crate::manifest::{Change, Edit, RunLocation, TableChange};
-use crate::range_del::RangeTombstones;
 use crate::settings::{Codecs, FamilySettings, Preclude};
 use crate::table::Table;
 use crate::tiering::age::Cut;
@@ -312,7 +311,7 @@ impl Inner {
 
     /// Writes memtables (newest first) to tables, in the store and for the snapshots that `context` gives.
     pub(super) fn level0(&self, mems: &[Arc<Mem>], context: &Context<'_>) -> Result<Outcome> {
-        let tombstones = merged_tombstones(mems);
+        let tombstones = tombstones_seen_at(mems, context.snapshots);
         let cursors = mems.iter().filter(|m| !m.points.is_empty()).map(|m| m.points.cursor()).collect();
         let oldest = mems.iter().map(|m| m.created).min().unwrap_or(0);
         let times = (oldest, self.clock.unix_seconds().max(oldest));
@@ -515,11 +514,4 @@ impl Inner {
             result => result,
         }
     }
-}
-
-fn merged_tombstones(mems: &[Arc<Mem>]) -> RangeTombstones {
-    let sets: Vec<_> = mems.iter().filter(|m| m.has_tombstones()).map(|m| m.tombstones()).collect();
-    RangeTombstones::new(
-        sets.iter().flat_map(|set| set.fragments()).flat_map(|f| f.seqs.iter().map(|s| (f.start.clone(), f.end.clone(), *s))),
-    )
 }

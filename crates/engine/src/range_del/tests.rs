@@ -29,6 +29,34 @@ fn covering_agrees_with_looking_at_every_tombstone() {
 }
 
 #[test]
+fn readers_at_snapshots_and_after_the_last_see_what_all_numbers_say() {
+    for seed in 0..2000 {
+        let mut rng = Rng(seed);
+        let raw = random(&mut rng);
+        let mut snapshots: Vec<Seq> = (0..rng.below(4)).map(|_| rng.below(12)).collect();
+        snapshots.sort_unstable();
+        let (all, seen) = (RangeTombstones::new(raw.clone()), RangeTombstones::seen_at(&snapshots, raw.clone()));
+        let last = snapshots.last().copied().unwrap_or(0);
+        for key in (0..40).map(|_| rng.key()).collect::<Vec<_>>() {
+            for snapshot in snapshots.iter().copied().chain(last..16) {
+                assert_eq!(
+                    seen.covering(&key, snapshot),
+                    all.covering(&key, snapshot),
+                    "seed {seed} key {key:?} at {snapshot} of {snapshots:?}"
+                );
+            }
+        }
+        for fragment in seen.fragments() {
+            assert!(fragment.seqs.is_sorted_by(|a, b| a > b), "seed {seed}");
+            let seen = fragment.seqs.iter().filter(|seq| snapshots.last().is_some_and(|last| *seq <= last));
+            assert!(seen.count() <= snapshots.len(), "seed {seed}");
+        }
+        let numbers = all.fragments().iter().map(|fragment| fragment.seqs.len()).sum::<usize>();
+        assert!(numbers == 0 || RangeTombstones::of_few_numbers(raw, numbers - 1).is_none(), "seed {seed}");
+    }
+}
+
+#[test]
 fn clipped_pieces_put_together_are_the_whole() {
     for seed in 0..1000 {
         let mut rng = Rng(seed);
