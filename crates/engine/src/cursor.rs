@@ -2,6 +2,7 @@
 //! entry.
 
 use crate::error::Result;
+use crate::key::Seq;
 
 /// A position among entries ordered by (user key ascending, trailer descending). New cursors stand nowhere (`valid()` is false) until
 /// the first seek. After an error the cursor stands nowhere.
@@ -18,6 +19,11 @@ pub trait Cursor {
     fn next(&mut self) -> Result<()>;
     /// To the previous entry. Only on a valid cursor.
     fn prev(&mut self) -> Result<()>;
+    /// Goes on to `to` where all entries on the way have numbers below `newest`. Returns whether it moved; a cursor that does not know
+    /// stays where it is.
+    fn pass(&mut self, _to: &[u8], _newest: Seq) -> Result<bool> {
+        Ok(false)
+    }
     /// Stands on an entry.
     fn valid(&self) -> bool;
     /// The user key. Only on a valid cursor.

@@ -6,7 +6,7 @@
 
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::key::{compare, prefix};
+use crate::key::{Seq, compare, prefix};
 use std::cmp::Ordering;
 
 /// A player: a source, and the number that its current key begins with, inverted when walking backwards. Exhausted sources have the largest
@@ -210,6 +210,24 @@ impl<C: Cursor> Cursor for Merge<C> {
         }
         self.replay();
         Ok(())
+    }
+
+    fn pass(&mut self, to: &[u8], newest: Seq) -> Result<bool> {
+        if self.flip != FORWARD {
+            return Ok(false);
+        }
+        // After an error the cursor stands nowhere.
+        let was_standing = std::mem::replace(&mut self.standing, false);
+        let mut has_moved = false;
+        for source in self.sources.iter_mut().filter(|source| source.valid() && source.key() < to) {
+            has_moved |= source.pass(to, newest)?;
+        }
+        if has_moved {
+            self.build();
+        } else {
+            self.standing = was_standing;
+        }
+        Ok(has_moved)
     }
 
     #[inline]

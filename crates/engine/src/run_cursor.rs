@@ -2,6 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::key::Seq;
 use crate::manifest::KeyRange;
 
 /// The tables of a run, in key order.
@@ -100,6 +101,19 @@ impl<S: TableSource> Cursor for RunCursor<S> {
         let after = self.search(|range| range.smallest.as_slice() < key);
         self.enter(after.checked_sub(1).unwrap_or(self.source.len()), |cursor| cursor.seek_before(key))?;
         self.backward()
+    }
+
+    #[inline]
+    fn pass(&mut self, to: &[u8], newest: Seq) -> Result<bool> {
+        let mut has_moved = false;
+        while let Some(cursor) = &mut self.cursor
+            && cursor.valid()
+            && cursor.pass(to, newest).inspect_err(|_| self.cursor = None)?
+        {
+            has_moved = true;
+            self.forward()?;
+        }
+        Ok(has_moved)
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use super::view::{ReadTables, View};
 use super::{Db, Inner, callback};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::key::seq_of;
+use crate::key::{Seq, seq_of};
 use crate::ledger::Ticker;
 use crate::manifest::KeyRange;
 use crate::memtable::MemtableCursor;
@@ -54,6 +54,9 @@ impl Cursor for Source {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         forward!(self, c => c.prev())
+    }
+    fn pass(&mut self, to: &[u8], newest: Seq) -> Result<bool> {
+        forward!(self, c => c.pass(to, newest))
     }
     #[inline]
     fn valid(&self) -> bool {
@@ -256,7 +259,7 @@ impl DbIterator {
     }
 
     /// Number of dead keys (deleted or expired ones) that the iterator has passed over since it was made, in both directions: a reader that
-    /// counts them can begin its next walk behind a long row of them.
+    /// counts them can begin its next walk behind a long row of them. Keys under a range delete over which the iterator seeks do not count.
     pub fn passed(&self) -> u64 {
         self.cursor.passed()
     }

@@ -6,6 +6,7 @@ use super::reader::{Held, ReadOptions, Table};
 use crate::cache::Cached;
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::key::Seq;
 use std::fmt;
 use std::sync::Arc;
 
@@ -251,6 +252,14 @@ impl Cursor for TableCursor {
             }
         }
         self.enter_last_before(number)
+    }
+
+    fn pass(&mut self, to: &[u8], newest: Seq) -> Result<bool> {
+        let is_older = self.table.info().max_seq < newest && self.valid() && self.key() < to;
+        if is_older {
+            self.seek(to, u64::MAX)?;
+        }
+        Ok(is_older)
     }
 
     #[inline]

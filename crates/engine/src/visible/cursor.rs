@@ -2,7 +2,8 @@
 //!
 //! Walking forward, key and value are borrowed from the inner cursor, which stands on the visible version. Walking backward, the inner
 //! cursor meets the versions of a key oldest first, so it has passed the visible one when it knows it, and a copy is kept. Either way the
-//! work per key is bounded: after [`MAX_STEPS`] versions of one key the cursor seeks instead of stepping.
+//! work per key is bounded: after [`MAX_STEPS`] versions of one key the cursor seeks instead of stepping. So it does, walking forward, after
+//! as many keys under a range tombstone.
 
 use super::{Operands, fold, unreadable, user_value};
 use crate::cursor::Cursor;
@@ -211,7 +212,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// From the inner cursor's entry to the first visible key. `skip`: the key in `self.key` is done with.
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
-        let (mut older, mut newer) = (0, 0);
+        let (mut older, mut newer, mut deleted) = (0, 0, 0);
         self.stopped = false;
         while self.inner.valid() {
             let trailer = self.inner.trailer();
@@ -244,7 +245,8 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.inner.next()?;
                 continue;
             }
-            let covered = self.coverage.covers(key, seq) || self.has_expired();
+            let is_deleted = self.coverage.covers(key, seq);
+            let covered = is_deleted || self.has_expired();
             match kind_of(trailer) {
                 Some(kind @ (Kind::Value | Kind::TimedValue)) if !covered => {
                     self.value_at = 0;
@@ -265,12 +267,24 @@ impl<C: Cursor> VisibleCursor<C> {
                     self.patience -= 1;
                     self.passed += 1;
                     (skip, older) = (true, 0);
-                    self.inner.next()?;
+                    deleted += usize::from(is_deleted);
+                    if !(is_deleted && deleted % MAX_STEPS == 0 && self.pass_deleted()?) {
+                        self.inner.next()?;
+                    }
                 }
                 _ => return Err(unreadable(self.inner.key(), trailer)),
             }
         }
         Ok(())
+    }
+
+    /// Goes on to the end of the stretch of keys that a range tombstone deletes around the current one, where older entries alone are on the
+    /// way. Returns whether that moved the inner cursor.
+    #[cold]
+    fn pass_deleted(&mut self) -> Result<bool> {
+        let Some((end, newest)) = self.coverage.stretch() else { return Ok(false) };
+        let to = self.upper.as_deref().map_or(end, |upper| upper.min(end));
+        self.inner.pass(to, newest)
     }
 
     /// Folds the operands that begin at the inner cursor's entry.
@@ -420,6 +434,11 @@ impl Coverage {
     #[inline]
     fn covers(&mut self, key: &[u8], seq: Seq) -> bool {
         !self.sets.is_empty() && seq < self.newest(key)
+    }
+
+    /// The end of the stretch of the last question, if it has one, and the newest visible tombstone over it.
+    fn stretch(&self) -> Option<(&[u8], Seq)> {
+        self.newest.filter(|_| self.bounded).map(|newest| (self.to.as_slice(), newest))
     }
 
     fn newest(&mut self, key: &[u8]) -> Seq {

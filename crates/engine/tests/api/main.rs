@@ -17,6 +17,7 @@ mod many;
 mod moments;
 mod open;
 mod placement;
+mod range_deletes;
 mod read;
 mod recovery;
 mod slow_media;
