@@ -375,9 +375,9 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let leaves_no_trace = context.session.leaves_no_trace && unit.name != "touch";
     context.keyspace.begin_command(!leaves_no_trace && !unit.command.has(KEEPS_USE));
     context.keyspace.count_lookups(unit.flags & READ != 0);
-    let notifies = context.server.configuration.events.is_on();
-    if notifies {
-        context.keyspace.note_changes();
+    let events = context.server.configuration.events;
+    if events.is_on() {
+        context.keyspace.note_changes(events.tell_misses());
     }
     let passed = context.server.passed(context.session, unit, context.keyspace.now());
     context.keyspace.treat_passed(passed);
@@ -407,7 +407,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.server.tracking.is_on() {
         tracking::ran(context, unit, arguments, reads);
     }
-    if notifies {
+    if events.is_on() {
         events::tell(context, unit.command, arguments);
     }
     if context.server.hub.has_monitors() && !unit.runs_scripts() {
