@@ -141,6 +141,8 @@ const ONLY_REMOVED: &[&str] = &[
     "getex",
     "pexpire",
     "pexpireat",
+    "restore",
+    "restore-asking",
     "sdiffstore",
     "sinterstore",
     "sort",
