@@ -259,6 +259,8 @@ pub struct Keyspace {
     waits: Waits,
     /// Changes of keys, if somebody wants to be told of them.
     changes: Option<Vec<Noted>>,
+    /// Whether misses of keys are noted among the changes.
+    notes_misses: bool,
     /// Keys of which clients' copies are stale, if any client tracks keys.
     stale: Option<Vec<Stale>>,
     /// Changes for a second log (`trace`), if there is one; and memory for the key of the next change.
@@ -422,6 +424,7 @@ impl Keyspace {
             watches: Watches::default(),
             waits: Waits::default(),
             changes: None,
+            notes_misses: false,
             stale: None,
             traces: None,
             spare_key: Vec::new(),

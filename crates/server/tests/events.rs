@@ -58,6 +58,22 @@ fn changes_of_keys_are_told_by_name() {
 }
 
 #[test]
+fn a_key_restored_with_a_time_in_the_past_is_only_removed() {
+    play(
+        "p: CONFIG SET notify-keyspace-events KEAn
+         p: SET from 1
+         p: RPUSH old a b
+         l: PSUBSCRIBE *
+         p: EVAL return␣redis.call('restore','old',1,redis.call('dump','from'),'replace','absttl') 0
+         p: EVAL return␣redis.call('restore','none',1,redis.call('dump','from'),'replace','absttl') 0
+         p: EVAL return␣redis.call('restore','none',1,redis.call('dump','from'),'absttl') 0
+         p: EXISTS old none
+         p: PUBLISH end END
+         l!",
+    );
+}
+
+#[test]
 fn what_is_missed_is_told_of() {
     play(
         "p: CONFIG SET notify-keyspace-events Km

@@ -81,6 +81,10 @@ const SCRIPTS: &[&str] = &[
     "a: EVAL redis.setresp(3)␣return␣redis.call('hgetall','nohash') 0",
     "a: EVAL return␣{double=3.5} 0",
     "a: EVAL return␣redis.call('xread','BLOCK',0,'STREAMS','s','$') 0",
+    "a: EVAL return␣redis.call('xread','BLOCK','x','STREAMS','s','$') 0",
+    "a: EVAL return␣redis.call('xread','BLOCK',0,'STREAMS','s') 0",
+    "a: EVAL return␣redis.call('XREADGROUP','GROUP','g','c','BLOCK',-1,'STREAMS','s','>') 0",
+    "a: EVAL return␣redis.call('XREADGROUP','COUNT',1,'BLOCK',0,'STREAMS','s','>') 0",
     "a: HELLO 2",
     "a: EVAL return␣{big_number='1\r\n2'} 0",
 ];

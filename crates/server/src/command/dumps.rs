@@ -106,8 +106,10 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let deadline = ttl.checked_add(base).filter(|deadline| i64::try_from(*deadline).is_ok());
     let deadline = deadline.ok_or(Failure::fixed("ERR invalid expire time in 'restore' command"))?;
     let deadline = (ttl > 0).then_some(deadline);
-    if restore_string(context, key, deadline)? {
-        return ended(context, key, deadline);
+    // As in Redis, a key whose deadline has passed is not made: the payload is checked, and the old value removed.
+    let has_ended = deadline.is_some_and(|deadline| context.keyspace.is_over(deadline));
+    if restore_string(context, key, deadline, has_ended)? {
+        return finish(context, key, has_ended);
     }
     let uploaded = match &context.session.uploaded {
         Some(upload) => context.keyspace.read_upload(upload)?,
@@ -115,7 +117,8 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     };
     let payload = if uploaded.is_empty() { arguments[3] } else { &uploaded };
     let (payload, version) = open_value(payload).ok_or(WRONG)?;
-    let loaded = load(context.keyspace, (db, key), deadline, Pieces::Whole, |visit| {
+    let pieces = if has_ended { Pieces::Checked } else { Pieces::Whole };
+    let loaded = load(context.keyspace, (db, key), deadline, pieces, |visit| {
         let mut input = Input::new(payload);
         let of = value_kind(input.byte()?, version);
         read_value(&mut input, of, &mut |element| {
@@ -132,20 +135,21 @@ fn restore(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
         Err(error @ LoadError::TooLarge) => return Err(Failure::new(format!("ERR {error}"))),
         Ok(false) | Err(LoadError::Format(_) | LoadError::Twice | LoadError::Unowned) => return Err(BAD_FORMAT),
     }
-    ended(context, key, deadline)
+    finish(context, key, has_ended)
 }
 
-/// Replies after the key got its value, and removes it if its deadline has passed.
-fn ended(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Outcome {
-    if deadline.is_some_and(|deadline| context.keyspace.is_over(deadline)) {
+/// Replies after the key got its value; `has_ended`: removes its old value, as the deadline of the new one has passed.
+fn finish(context: &mut Context, key: &[u8], has_ended: bool) -> Outcome {
+    if has_ended {
         context.keyspace.remove(context.session.db, key)?;
     }
     context.reply.ok();
     Ok(())
 }
 
-/// Sets a key, in steps, to a long string whose payload is already stored in the keyspace; false: the payload is no such string.
-fn restore_string(context: &mut Context, key: &[u8], deadline: Option<u64>) -> Result<bool, Failure> {
+/// Sets a key, in steps, to a long string whose payload is already stored in the keyspace; false: the payload is no such string. With
+/// `has_ended`, the payload is only checked.
+fn restore_string(context: &mut Context, key: &[u8], deadline: Option<u64>, has_ended: bool) -> Result<bool, Failure> {
     check_key(key)?;
     let Some(upload) = &context.session.uploaded else { return Ok(false) };
     let (length, mut start, mut end) = (upload.length(), Vec::new(), Vec::new());
@@ -157,7 +161,7 @@ fn restore_string(context: &mut Context, key: &[u8], deadline: Option<u64>) -> R
             return Err(WRONG);
         }
         let place = (context.db(), key);
-        return context.set_prepared(place, deadline, true);
+        return if has_ended { Ok(true) } else { context.set_prepared(place, deadline, true) };
     }
     let (from, to) = value.string;
     if !context.is_long(to - from) {

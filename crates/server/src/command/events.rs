@@ -5,11 +5,12 @@ use super::arguments::is;
 use super::comparison::is_comparison;
 use super::conditional::msetex_options;
 use super::hub::{Hub, Topic};
+use super::keyspecs::KeyArgument;
 use super::spec::READ;
 use super::{Command, Context, Server, keyspecs};
 use crate::keyspace::{Change, Keyspace, Noted};
 use crate::number::parse_integer;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Classes of events, one bit each, in the order in which the configuration shows them. The last four, which `A` does not include: new
@@ -58,6 +59,11 @@ impl Events {
     /// Whether any messages are published.
     pub fn is_on(self) -> bool {
         self.0 & PUBLISHED != 0
+    }
+
+    /// Whether lookups of missing keys are published.
+    pub fn tell_misses(self) -> bool {
+        self.is_on() && self.has('m')
     }
 }
 
@@ -135,6 +141,8 @@ const ONLY_REMOVED: &[&str] = &[
     "getex",
     "pexpire",
     "pexpireat",
+    "restore",
+    "restore-asking",
     "sdiffstore",
     "sinterstore",
     "sort",
@@ -318,39 +326,59 @@ const READ_BEFORE_WRITING: &[&str] = &[
 /// Commands that read without publishing `keymiss`.
 const READ_SILENTLY: &[&str] = &["object", "randomkey"];
 
-/// Whether a writing command reads the value of a key, instead of only replacing it. `SORT` also reads keys that are not among its
-/// arguments.
-fn is_read(command: &Command, arguments: &[&[u8]], key: &[u8]) -> bool {
-    let keys = keyspecs::keys(command, keyspecs::of(command.name), arguments).unwrap_or_default();
-    let mut named = keys.iter().filter(|found| arguments.get(found.position) == Some(&key)).peekable();
-    named.peek().is_none()
-        || named.any(|key| match command.name {
-            // An operation that changes bits in place does not count as reading.
-            "bitfield" => !key.is_written(),
-            // The group is looked up, though the client learns nothing of the stream's entries.
-            "xack" | "xautoclaim" | "xclaim" => true,
-            _ => key.is_read(),
-        })
+/// Names of the keys among the arguments of a writing command, each with whether the command reads its value instead of only replacing it.
+fn named<'a>(command: &Command, arguments: &[&'a [u8]]) -> HashMap<&'a [u8], bool> {
+    let is_read = |key: KeyArgument| match command.name {
+        // An operation that changes bits in place does not count as reading.
+        "bitfield" => !key.is_written(),
+        // The group is looked up, though the client learns nothing of the stream's entries.
+        "xack" | "xautoclaim" | "xclaim" => true,
+        _ => key.is_read(),
+    };
+    let mut all = HashMap::new();
+    for key in keyspecs::keys(command, keyspecs::of(command.name), arguments).unwrap_or_default() {
+        if let Some(name) = arguments.get(key.position) {
+            *all.entry(*name).or_default() |= is_read(key);
+        }
+    }
+    all
 }
 
-/// Merges the removal and creation of a key by one command into a change, and drops misses of keys that the command did not read.
-fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<Noted> {
-    let reads = |key: &[u8]| match command.has(READ) {
-        true => !READ_SILENTLY.contains(&command.name),
-        false => READ_BEFORE_WRITING.contains(&command.name) && is_read(command, arguments, key),
+/// Drops misses of keys that a command did not read. A writing command misses a key once: a key that it missed or removed before is missed
+/// again when the key is written. `SORT` also reads keys that are not among its arguments.
+fn without_misses(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<Noted> {
+    let is_miss = |noted: &Noted| noted.2 == Change::Missed;
+    if !changes.iter().any(is_miss) {
+        return changes;
+    }
+    if command.has(READ) {
+        let reads = !READ_SILENTLY.contains(&command.name);
+        return changes.into_iter().filter(|noted| reads || !is_miss(noted)).collect();
+    }
+    if !READ_BEFORE_WRITING.contains(&command.name) {
+        return changes.into_iter().filter(|noted| !is_miss(noted)).collect();
+    }
+    let (named, mut known) = (named(command, arguments), HashSet::new());
+    let is_told = |(db, key, change): &Noted| match change {
+        Change::Missed => named.get(&key[..]).copied().unwrap_or(true) && known.insert((*db, key.clone())),
+        Change::Removed => {
+            known.insert((*db, key.clone()));
+            true
+        }
+        _ => true,
     };
+    changes.into_iter().filter(is_told).collect()
+}
+
+/// Merges the removal and creation of a key by one command into a change, and misses of a key in succession into one, except those of
+/// commands that count each.
+fn merged(changes: Vec<Noted>, command: &Command, arguments: &[&[u8]]) -> Vec<Noted> {
     let counts_each = ["exists", "mget", "touch"].contains(&command.name);
     let mut all: Vec<Noted> = Vec::new();
-    for noted in changes {
-        // A key that was missed or removed before is missed again when it is written.
-        let is_known = |known: &Noted| known.0 == noted.0 && known.1 == noted.1 && matches!(known.2, Change::Missed | Change::Removed);
-        if !command.has(READ) && noted.2 == Change::Missed && all.iter().any(is_known) {
-            continue;
-        }
+    for noted in without_misses(changes, command, arguments) {
         match all.last_mut().filter(|last| last.0 == noted.0 && last.1 == noted.1) {
             Some(last) if last.2 == Change::Removed && noted.2 == Change::Made => last.2 = Change::Changed,
             Some(last) if last.2 == Change::Missed && noted.2 == Change::Missed && !counts_each => {}
-            _ if noted.2 == Change::Missed && !reads(&noted.1) => {}
             _ => all.push(noted),
         }
     }
@@ -411,6 +439,7 @@ pub fn tell_ended(keyspace: &mut Keyspace, server: &mut Server) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::units::Units;
     use super::*;
 
     #[test]
@@ -422,6 +451,46 @@ mod tests {
         }
         assert_eq!(Events::parse("KEy"), None);
         assert!(Events::parse("KA").is_some_and(Events::is_on) && !Events::parse("A").is_some_and(Events::is_on));
+    }
+
+    fn merged_of(line: &str, changes: Vec<Noted>) -> Vec<Noted> {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let (_, command) = <&Units>::default().command(words[0]).unwrap();
+        merged(changes, command, &words)
+    }
+
+    #[test]
+    fn a_command_misses_what_it_reads() {
+        let one = |key: &str, change| (0, key.as_bytes().to_vec(), change);
+        let missed = |key: &str| one(key, Change::Missed);
+        for (line, changes, told) in [
+            ("mget a a b", vec![missed("a"), missed("a"), missed("b")], vec![missed("a"), missed("a"), missed("b")]),
+            ("sunion a a b a", vec![missed("a"), missed("a"), missed("b"), missed("a")], vec![missed("a"), missed("b"), missed("a")]),
+            ("object encoding a", vec![missed("a")], vec![]),
+            ("del a b a", vec![missed("a"), one("b", Change::Removed), missed("a")], vec![one("b", Change::Removed)]),
+            ("set a 1", vec![missed("a"), one("a", Change::Made)], vec![one("a", Change::Made)]),
+            ("set a 1 get", vec![missed("a"), missed("a"), one("a", Change::Made)], vec![missed("a"), one("a", Change::Made)]),
+            (
+                "sunionstore a a b",
+                vec![missed("b"), one("a", Change::Removed), missed("a"), one("a", Change::Made)],
+                vec![missed("b"), one("a", Change::Changed)],
+            ),
+            // A key that is read under one name and written under another one; a key that is not among the arguments.
+            ("bitop not a b", vec![missed("b"), missed("a")], vec![missed("b")]),
+            ("sort a get w_* store b", vec![missed("w_1"), missed("w_1"), missed("b")], vec![missed("w_1")]),
+        ] {
+            assert_eq!(merged_of(line, changes), told, "{line}");
+        }
+    }
+
+    /// Takes hours if each miss is compared with all keys of the request, or with all misses before it.
+    #[test]
+    fn misses_of_many_keys_are_told_apart_at_once() {
+        let names: Vec<String> = (0..300_000).map(|n| format!("{n}")).collect();
+        let misses: Vec<Noted> = names.iter().map(|name| (0, name.as_bytes().to_vec(), Change::Missed)).collect();
+        let changes = [&misses[..], &misses[..]].concat();
+        assert_eq!(merged_of(&format!("sunionstore 0 {}", names.join(" ")), changes.clone()), misses);
+        assert_eq!(merged_of(&format!("del {}", names.join(" ")), changes), []);
     }
 
     #[test]

@@ -64,7 +64,10 @@ pub fn give_up(keyspace: &mut Keyspace, server: &mut Server, session: &mut Sessi
     };
     if let Err(failure) = outcome {
         context.reply.truncate(start);
-        context.reply.error(&failure.text());
+        context.refuse(&failure);
+        // As in Redis, an error counts as an end of the call, and a timeout does not.
+        let tracks = context.server.configuration.latency_tracking;
+        context.server.records.usage.ended(waiting.number, 0, true, tracks);
     }
     if waiting.is_silent {
         out.truncate(start);
@@ -223,6 +226,51 @@ mod tests {
         let mut out = Vec::new();
         give_up(&mut keyspace, &mut server, &mut session, Reason::Timeout, &mut out);
         assert_eq!(text(&out), "");
+    }
+
+    /// Like in Redis 7.0, a call is counted when its wait begins, and so counts as one however the wait ends.
+    #[test]
+    fn a_blocked_request_is_one_call() {
+        let (mut keyspace, mut server) = (fresh(), Server::default());
+        let mut other = Session::new(2, &server);
+        say(&mut keyspace, &mut server, &mut other, "XGROUP CREATE s g $ MKSTREAM");
+        for line in [
+            "BLPOP k 1",
+            "BRPOP k 1",
+            "BLMOVE k to LEFT LEFT 1",
+            "BRPOPLPUSH k to 1",
+            "BLMPOP 1 1 k LEFT",
+            "BZPOPMIN z 1",
+            "BZPOPMAX z 1",
+            "BZMPOP 1 1 z MIN",
+            "XREAD BLOCK 1 STREAMS s $",
+            "XREADGROUP GROUP g c BLOCK 1 STREAMS s >",
+        ] {
+            let name = line.split(' ').next().unwrap().to_ascii_lowercase();
+            let mut calls = |keyspace: &mut Keyspace, server: &mut Server| {
+                let info = say(keyspace, server, &mut other, "INFO commandstats");
+                let start = format!("cmdstat_{name}:calls=");
+                let found = info.split('|').find_map(|line| line.strip_prefix(&start)?.split(',').next()).map(str::to_owned);
+                found.map_or(0, |calls| calls.parse::<u64>().unwrap())
+            };
+            let mut waiting = Session::new(1, &server);
+            for (count, reason) in [(1, Reason::Timeout), (2, Reason::Error)] {
+                assert_eq!(say(&mut keyspace, &mut server, &mut waiting, line), "");
+                assert_eq!(calls(&mut keyspace, &mut server), count, "{line}");
+                // A run that finds nothing is no other call.
+                resume(&mut keyspace, &mut server, &mut waiting, None, &mut Vec::new());
+                give_up(&mut keyspace, &mut server, &mut waiting, reason, &mut Vec::new());
+                assert_eq!((calls(&mut keyspace, &mut server), waiting.is_waiting()), (count, false), "{line}");
+            }
+        }
+        let mut waiting = Session::new(1, &server);
+        say(&mut keyspace, &mut server, &mut waiting, "BLPOP k 1");
+        say(&mut keyspace, &mut server, &mut other, "RPUSH k x");
+        resume(&mut keyspace, &mut server, &mut waiting, Some(b"k"), &mut Vec::new());
+        let info = say(&mut keyspace, &mut server, &mut other, "INFO everything");
+        let blpop = info.split('|').find(|line| line.starts_with("cmdstat_blpop:calls=3,"));
+        assert!(!waiting.is_waiting() && blpop.is_some_and(|line| line.ends_with("failed_calls=1")), "{info}");
+        assert!(info.contains("errorstat_UNBLOCKED:count=10|") && info.contains("total_error_replies:10|"), "{info}");
     }
 
     #[test]

@@ -375,9 +375,9 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     let leaves_no_trace = context.session.leaves_no_trace && unit.name != "touch";
     context.keyspace.begin_command(!leaves_no_trace && !unit.command.has(KEEPS_USE));
     context.keyspace.count_lookups(unit.flags & READ != 0);
-    let notifies = context.server.configuration.events.is_on();
-    if notifies {
-        context.keyspace.note_changes();
+    let events = context.server.configuration.events;
+    if events.is_on() {
+        context.keyspace.note_changes(events.tell_misses());
     }
     let passed = context.server.passed(context.session, unit, context.keyspace.now());
     context.keyspace.treat_passed(passed);
@@ -407,7 +407,7 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
     if context.server.tracking.is_on() {
         tracking::ran(context, unit, arguments, reads);
     }
-    if notifies {
+    if events.is_on() {
         events::tell(context, unit.command, arguments);
     }
     if context.server.hub.has_monitors() && !unit.runs_scripts() {
@@ -428,11 +428,8 @@ pub(super) fn call(context: &mut Context, number: usize, arguments: &[&[u8]]) ->
             ended = Ended::EngineFailed;
         }
     }
-    // A blocked command is counted when it runs for the last time.
-    if context.session.asks.is_none() || context.session.is_in_exec {
-        let others = context.keyspace.waited() - waited;
-        note(context, number, arguments, (begun, others), failed);
-    }
+    let others = context.keyspace.waited() - waited;
+    note(context, number, arguments, (begun, others), failed);
     if context.session.closes && ended == Ended::Open { Ended::Closes } else { ended }
 }
 
@@ -471,10 +468,18 @@ fn fail(context: &mut Context, unit: &Unit, failure: &Failure) {
     }
 }
 
-/// Adds a finished command to the statistics, and to the slow log if it took long. `others`: time spent waiting until
-/// earlier commits could be read, which counts as latency of commits, nanoseconds.
+/// Adds a command to the statistics, and to the slow log if it took long. A blocked command is counted as a call when its wait begins, and
+/// with its duration when it runs for the last time. `others`: time spent waiting until earlier commits could be read, which counts as
+/// latency of commits, nanoseconds.
 fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, others): (u64, u64), failed: bool) {
     let server = &mut *context.server;
+    let has_waited = context.session.is_resumed && context.session.steps.is_none();
+    if !has_waited {
+        server.records.usage.called(number);
+    }
+    if context.session.asks.is_some() && !context.session.is_in_exec {
+        return;
+    }
     let last = server.records.stopwatch.since(begun).saturating_sub(others);
     let ns = last + context.session.steps.as_ref().map_or(0, |steps| steps.spent);
     let now = context.keyspace.now();
@@ -483,7 +488,7 @@ fn note(context: &mut Context, number: usize, arguments: &[&[u8]], (begun, other
     if unit.runs_scripts() {
         server.scripts.took(unit.command.name, arguments.get(1).copied().unwrap_or_default(), ns);
     }
-    server.records.usage.called(number, ns, failed, server.configuration.latency_tracking);
+    server.records.usage.ended(number, ns, failed, server.configuration.latency_tracking);
     server.took(if unit.flags & FAST != 0 { "fast-command" } else { "command" }, now, last);
     let (micros, least) = (ns / 1000, server.configuration.slowlog_slower_than);
     // Commands inside `EXEC` are logged one by one, and commands inside a script as well as the script.

@@ -6,9 +6,9 @@ use super::sorted::{Scored, reply_members, zset};
 use super::sorted_ranges::store;
 use super::spec::{DENYOOM, MOVABLE, READ, WRITE};
 use super::{Command, Context, Failure, Outcome, SYNTAX};
-use crate::keyspace::{Collection, Error, Kind};
+use crate::keyspace::{self, Collection, Error, Keyspace, Kind};
 use crate::number::parse_double;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// The commands of this file.
@@ -26,16 +26,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(0, 0, 0)
         .flags(READ | MOVABLE)
         .since("6.2.0")
-        .says("Members of all", "O(n*log(n)), n being the members of all"),
+        .says("Members of all", "O(n*m), n being the smallest set and m the number of sets"),
     zset("zintercard", -3, zintercard)
         .keys(0, 0, 0)
         .flags(READ | MOVABLE)
         .since("7.0.0")
-        .says("How many members are in all", "O(n), n being the members of all"),
+        .says("How many members are in all", "O(n*m), n being the smallest set and m the number of sets"),
     zset("zinterstore", -4, zinterstore)
         .flags(WRITE | DENYOOM | MOVABLE)
         .since("2.0.0")
-        .says("Keep members of all", "O(n*log(n)), n being the members of all"),
+        .says("Keep members of all", "O(n*m), n being the smallest set and m the number of sets"),
     zset("zunion", -3, zunion)
         .keys(0, 0, 0)
         .flags(READ | MOVABLE)
@@ -140,34 +140,129 @@ fn heads(context: &mut Context, keys: &[&[u8]]) -> Result<Vec<Option<Collection>
     context.counted(|context| keys.iter().map(|key| find(context, key)).collect())
 }
 
-fn compute(context: &mut Context, request: &Request, operation: Operation) -> Result<Vec<Scored>, Failure> {
-    let mut inputs: Vec<_> = request.heads.iter().map(Option::as_ref).zip(request.weights.iter().copied()).collect();
-    // As in Redis, small sets come first: the order decides how sums of floating-point numbers are rounded.
-    if operation != Operation::Difference {
+/// A set or sorted set, if there is one at the key, and its weight.
+type Input<'h> = (Option<&'h Collection>, f64);
+
+impl Request {
+    /// The inputs. As in Redis, small sets come first: the order decides how sums of floating-point numbers are rounded.
+    fn inputs(&self) -> Vec<Input<'_>> {
+        let mut inputs: Vec<Input<'_>> = self.heads.iter().map(Option::as_ref).zip(self.weights.iter().copied()).collect();
         inputs.sort_by_key(|(head, _)| head.map_or(0, |head| head.count));
+        inputs
     }
-    // By member: the score so far, and the number of sets that have it.
-    let mut all: HashMap<Vec<u8>, (f64, usize)> = HashMap::new();
-    for (nth, (head, weight)) in inputs.iter().enumerate() {
+}
+
+fn union(keyspace: &Keyspace, request: &Request) -> keyspace::Result<Vec<Scored>> {
+    let mut all: HashMap<Vec<u8>, f64> = HashMap::new();
+    for (head, weight) in request.inputs() {
         let Some(head) = head else { continue };
-        context.keyspace.walk_scored_or_set(head, &mut |member, score| {
-            let product = score * weight;
-            // As in Redis, an intersection replaces a NaN product by zero only in the first set: in later ones NaN is aggregated.
-            let is_raw = operation == Operation::Intersection && nth > 0;
-            let score = if is_raw { product } else { number_or_zero(product) };
-            match (all.get_mut(member), operation) {
-                (Some(_), Operation::Difference) => drop(all.remove(member)),
-                (Some(found), _) => *found = (request.aggregate.of(found.0, score), found.1 + 1),
-                (None, Operation::Union) => drop(all.insert(member.to_vec(), (score, 1))),
-                (None, _) if nth == 0 => drop(all.insert(member.to_vec(), (score, 1))),
-                (None, _) => {}
+        keyspace.walk_scored_or_set(head, &mut |member, score| {
+            let score = number_or_zero(score * weight);
+            match all.get_mut(member) {
+                Some(found) => *found = request.aggregate.of(*found, score),
+                None => drop(all.insert(member.to_vec(), score)),
             }
             ControlFlow::Continue(())
         })?;
     }
-    let is_in = |sets: usize| operation != Operation::Intersection || sets == inputs.len();
-    let mut found: Vec<Scored> =
-        all.into_iter().filter(|(_, (_, sets))| is_in(*sets)).map(|(member, (score, _))| (member, score)).collect();
+    Ok(all.into_iter().collect())
+}
+
+/// The aggregated score of a member that all of these inputs have; `None`: one of them does not have it. `score` is its score in an input
+/// before them.
+fn score_in_all(
+    keyspace: &Keyspace,
+    inputs: &[(&Collection, f64)],
+    member: &[u8],
+    mut score: f64,
+    aggregate: Aggregate,
+) -> keyspace::Result<Option<f64>> {
+    for (head, weight) in inputs {
+        let Some(other) = keyspace.score_or_set(head, member)? else { return Ok(None) };
+        // As in Redis, a NaN product is aggregated; it is replaced by zero only in the first set.
+        score = aggregate.of(score, other * weight);
+    }
+    Ok(Some(score))
+}
+
+/// Shows `visit` the members that all inputs have, with their scores, until it breaks: looks up each member of the smallest input in the
+/// others.
+fn intersect(keyspace: &Keyspace, request: &Request, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>) -> keyspace::Result<()> {
+    let inputs = request.inputs().into_iter().map(|(head, weight)| Some((head?, weight)));
+    let Some(inputs) = inputs.collect::<Option<Vec<_>>>() else { return Ok(()) };
+    let Some(((smallest, weight), others)) = inputs.split_first() else { return Ok(()) };
+    let mut failed = Ok(());
+    keyspace.walk_scored_or_set(smallest, &mut |member, score| match score_in_all(
+        keyspace,
+        others,
+        member,
+        number_or_zero(score * weight),
+        request.aggregate,
+    ) {
+        Ok(Some(score)) => visit(member, score),
+        Ok(None) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed
+}
+
+fn intersection(keyspace: &Keyspace, request: &Request) -> keyspace::Result<Vec<Scored>> {
+    let mut found = Vec::new();
+    intersect(keyspace, request, &mut |member, score| {
+        found.push((member.to_vec(), score));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// Looks up members of the first input in the others if there are fewer of them than in all others; else reads the others first.
+fn difference(keyspace: &Keyspace, request: &Request) -> keyspace::Result<Vec<Scored>> {
+    let Some((Some(first), others)) = request.heads.split_first() else { return Ok(Vec::new()) };
+    let others: Vec<&Collection> = others.iter().flatten().collect();
+    let looks_up = first.count < others.iter().map(|other| other.count).sum::<u64>();
+    let mut excluded = HashSet::new();
+    for other in others.iter().filter(|_| !looks_up) {
+        keyspace.walk_scored_or_set(other, &mut |member, _| {
+            excluded.insert(member.to_vec());
+            ControlFlow::Continue(())
+        })?;
+    }
+    let is_excluded = |member: &[u8]| -> keyspace::Result<bool> {
+        if !looks_up {
+            return Ok(excluded.contains(member));
+        }
+        for other in &others {
+            if keyspace.has_member(other, member)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let (mut found, mut failed) = (Vec::new(), Ok(()));
+    keyspace.walk_scored_or_set(first, &mut |member, score| {
+        match is_excluded(member) {
+            Ok(true) => {}
+            Ok(false) => found.push((member.to_vec(), score)),
+            Err(error) => {
+                failed = Err(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    failed.map(|()| found)
+}
+
+/// Members of the result and their scores, in order.
+fn compute(keyspace: &Keyspace, request: &Request, operation: Operation) -> Result<Vec<Scored>, Failure> {
+    let mut found = match operation {
+        Operation::Union => union(keyspace, request),
+        Operation::Intersection => intersection(keyspace, request),
+        Operation::Difference => difference(keyspace, request),
+    }?;
     // Adding 0.0 makes both zeros equal for the order.
     found.sort_by(|a, b| (a.1 + 0.0).total_cmp(&(b.1 + 0.0)).then_with(|| a.0.cmp(&b.0)));
     Ok(found)
@@ -175,14 +270,14 @@ fn compute(context: &mut Context, request: &Request, operation: Operation) -> Re
 
 fn reply(context: &mut Context, arguments: &[&[u8]], operation: Operation) -> Outcome {
     let request = Request::parse(context, &arguments[1..], arguments[0], operation, false)?;
-    let found = compute(context, &request, operation)?;
+    let found = compute(context.keyspace, &request, operation)?;
     reply_members(&mut context.reply, &found, request.with_scores);
     Ok(())
 }
 
 fn keep(context: &mut Context, arguments: &[&[u8]], operation: Operation) -> Outcome {
     let request = Request::parse(context, &arguments[2..], arguments[0], operation, true)?;
-    let found = compute(context, &request, operation)?;
+    let found = compute(context.keyspace, &request, operation)?;
     store(context, arguments[1], &found)
 }
 
@@ -214,7 +309,11 @@ fn zintercard(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let (keys, options) = keys(&arguments[1..], arguments[0])?;
     let request = Request::new(heads(context, keys)?);
     let limit = limit(options)?;
-    let found = compute(context, &request, Operation::Intersection)?;
-    context.reply.count(found.len().min(limit));
+    let mut found = 0;
+    intersect(context.keyspace, &request, &mut |_, _| {
+        found += 1;
+        if found == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    context.reply.count(found);
     Ok(())
 }

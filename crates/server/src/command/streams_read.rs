@@ -70,7 +70,7 @@ enum Start {
 }
 
 impl<'r, 'a> Request<'r, 'a> {
-    fn parse(arguments: &'r [&'a [u8]], in_group: bool) -> Result<Self, Failure> {
+    fn parse(arguments: &'r [&'a [u8]], in_group: bool, in_script: bool) -> Result<Self, Failure> {
         let mut request = Request::default();
         let mut rest = Rest::new(&arguments[1..]);
         let mut streams = None;
@@ -82,6 +82,10 @@ impl<'r, 'a> Request<'r, 'a> {
                 Err(Failure::new(format!("ERR The {name} option is only supported by XREADGROUP. You called XREAD instead.")))
             };
             match () {
+                () if is(word, "block") && rest.len() > 0 && in_script => {
+                    let name = String::from_utf8_lossy(arguments[0]);
+                    return Err(Failure::new(format!("ERR {name} command is not allowed with BLOCK option from scripts")));
+                }
                 () if is(word, "block") && rest.len() > 0 => request.block = Some(milliseconds(rest.value()?)?),
                 () if is(word, "count") && rest.len() > 0 => request.count = u64::try_from(rest.integer()?).unwrap_or(0),
                 () if is(word, "streams") && rest.len() > 0 => {
@@ -281,11 +285,7 @@ fn deliver_again(
 
 fn read(context: &mut Context, arguments: &[&[u8]], in_group: bool) -> Outcome {
     let woken = context.session.woken_by().map(<[u8]>::to_vec);
-    let request = Request { woken, ..Request::parse(arguments, in_group)? };
-    if request.block.is_some() && context.session.is_script {
-        let name = String::from_utf8_lossy(arguments[0]);
-        return Err(Failure::new(format!("ERR {name} command is not allowed with BLOCK option from scripts")));
-    }
+    let request = Request { woken, ..Request::parse(arguments, in_group, context.session.is_script)? };
     if let Some((_, consumer)) = request.group {
         check_member(consumer)?;
     }

@@ -1,6 +1,7 @@
 //! Commands over a session, without a network. Replies are compared with a real Redis in `tests/differential.rs`; tests here are for
 //! behavior specific to this server, and for what has to hold even where no Redis is installed.
 
+mod algebra;
 mod edges;
 mod fields;
 mod hot;

@@ -115,10 +115,14 @@ impl Default for Usage {
 }
 
 impl Usage {
-    /// Counts a call. `tracks`: its duration also goes into the histogram.
-    pub fn called(&mut self, number: usize, ns: u64, failed: bool, tracks: bool) {
+    /// Counts a call that has begun.
+    pub fn called(&mut self, number: usize) {
+        self.used[number].calls += 1;
+    }
+
+    /// Counts the duration and the outcome of a call. `tracks`: the duration also goes into the histogram.
+    pub fn ended(&mut self, number: usize, ns: u64, failed: bool, tracks: bool) {
         let used = &mut self.used[number];
-        used.calls += 1;
         used.ns += ns;
         used.failed += u64::from(failed);
         if tracks {

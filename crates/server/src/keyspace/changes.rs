@@ -51,9 +51,10 @@ pub enum Stale {
 }
 
 impl Keyspace {
-    /// Notes changes from now on.
-    pub fn note_changes(&mut self) {
+    /// Notes changes from now on; misses of keys only if they are wanted, as a command may look for very many keys.
+    pub fn note_changes(&mut self, wants_misses: bool) {
         self.changes.get_or_insert_default();
+        self.notes_misses = wants_misses;
     }
 
     /// Takes all noted changes; notes nothing more.
@@ -63,7 +64,8 @@ impl Keyspace {
 
     /// Notes and traces a change of a key, if somebody wants that.
     pub fn note(&mut self, db: usize, key: &[u8], change: Change) {
-        if let Some(changes) = &mut self.changes {
+        let is_wanted = self.notes_misses || change != Change::Missed;
+        if let Some(changes) = self.changes.as_mut().filter(|_| is_wanted) {
             changes.push((db, key.to_vec(), change));
         }
         self.trace_key(db, key, change);
@@ -146,6 +148,20 @@ mod tests {
         keyspace.set_string(0, b"a", b"1", None).unwrap();
         keyspace.note_stale(false);
         assert_eq!(keyspace.take_stale(), []);
+    }
+
+    #[test]
+    fn misses_are_noted_only_if_they_are_wanted() {
+        let mut keyspace = fresh();
+        for (wants_misses, misses) in [(false, 0), (true, 1)] {
+            keyspace.note_changes(wants_misses);
+            assert!(!keyspace.exists(0, b"none").unwrap());
+            keyspace.set_string(0, b"a", b"1", None).unwrap();
+            assert!(keyspace.remove(0, b"a").unwrap());
+            let noted: Vec<Change> = keyspace.take_changes().into_iter().map(|(_, _, change)| change).collect();
+            assert_eq!(noted.iter().filter(|change| **change != Change::Missed).count(), 2);
+            assert_eq!(noted.iter().filter(|change| **change == Change::Missed).count(), 2 * misses);
+        }
     }
 
     /// A flush disturbs watchers key by key, and makes copies of all keys stale at once.

@@ -356,6 +356,15 @@ impl Keyspace {
         if self.ranks.has(head.id, Order::Scores) { PIECE } else { STRIDE }
     }
 
+    /// The score of a member of a sorted set, or 1 for a member of a set.
+    pub fn score_or_set(&self, head: &Collection, member: &[u8]) -> Result<Option<f64>> {
+        match head.kind {
+            Kind::Set => Ok(self.has_member(head, member)?.then_some(1.0)),
+            Kind::SortedSet => self.score(head, member),
+            _ => Err(Error::WrongType),
+        }
+    }
+
     /// Shows `visit` the members of a set or a sorted set with their scores; members of a set have the score 1.
     pub fn walk_scored_or_set(&self, head: &Collection, visit: &mut VisitScored) -> Result<()> {
         match head.kind {

@@ -50,7 +50,7 @@ impl EventLoop {
         }
         let notifies = data.server.configuration.events.is_on();
         if notifies {
-            data.keyspace.note_changes();
+            data.keyspace.note_changes(false);
         }
         let removed = remove(&mut *data.keyspace);
         self.cause = data.keyspace.take_needs();

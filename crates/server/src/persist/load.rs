@@ -16,6 +16,8 @@ pub enum Pieces {
     Whole,
     /// Large values in several commits, so that they need not fit into memory. An error in a value is found when a part of it is loaded.
     Many,
+    /// In the caller's turn, from which it is withdrawn: the key stays as it is. Only errors of the value are of interest.
+    Checked,
 }
 
 /// Callback of the reader of a value, called for each of its elements.
@@ -33,7 +35,8 @@ pub fn check(element: &Element) -> Result<(), LoadError> {
     }
 }
 
-/// Loads a value, read by `read`, into a key, which loses its old value. False: it is an empty collection, and nothing was done.
+/// Loads a value, read by `read`, into a key, which loses its old value, or only checks the value ([`Pieces::Checked`]). False: it is an
+/// empty collection, and nothing was done.
 ///
 /// # Errors
 /// Errors of reading, and of the keyspace.
@@ -96,24 +99,25 @@ impl KeyLoader<'_> {
         let waiting = self.keyspace.uncommitted();
         match self.pieces {
             // A text that occurs once in the format may stand for many elements.
-            Pieces::Whole if waiting.saturating_sub(self.before) as u64 > STRING_MAX => return Err(LoadError::TooLarge),
+            Pieces::Whole | Pieces::Checked if waiting.saturating_sub(self.before) as u64 > STRING_MAX => return Err(LoadError::TooLarge),
             Pieces::Many if waiting > PIECE => {
                 self.keyspace.keep(edit);
                 self.keyspace.commit(&WriteOptions::default())?;
             }
-            Pieces::Whole | Pieces::Many => {}
+            Pieces::Whole | Pieces::Many | Pieces::Checked => {}
         }
         Ok(())
     }
 
     fn end(mut self, result: Result<(), LoadError>) -> Result<bool, LoadError> {
         let result = result.and_then(|()| self.stream.end(self.keyspace));
+        let is_checked = self.pieces == Pieces::Checked;
+        if let Some(edit) = self.edit.as_ref().filter(|_| is_checked || result.is_err()) {
+            self.keyspace.abandon(edit);
+        }
         match (&self.edit, result) {
-            (Some(edit), Err(error)) => {
-                self.keyspace.abandon(edit);
-                Err(error)
-            }
-            (None, Err(error)) => Err(error),
+            (_, Err(error)) => Err(error),
+            (edit, Ok(())) if is_checked => Ok(edit.is_some() || self.text.is_some()),
             (Some(edit), Ok(())) => {
                 self.keyspace.finish(edit);
                 Ok(true)

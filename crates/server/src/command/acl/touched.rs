@@ -332,7 +332,7 @@ fn no_command_touches_a_key_that_is_not_named() {
             }
             run += 1;
             let mut session = talk.client(1);
-            talk.keyspace.note_changes();
+            talk.keyspace.note_changes(true);
             let mut out = Vec::new();
             let ended = execute(&mut talk.keyspace, &mut talk.server, &mut session, &words, &mut out);
             assert_ne!(ended, Ended::EngineFailed, "{line}");

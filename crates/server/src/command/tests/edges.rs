@@ -1,6 +1,7 @@
 //! Edge cases of arguments, as in Redis 7.0.15.
 
 use super::{Talk, execute, script};
+use crate::keyspace::Change;
 
 #[test]
 fn ranges_of_names_go_by_scores() {
@@ -205,4 +206,48 @@ fn restore_refuses_a_time_that_overflows() {
     assert_eq!(restore(&mut talk, last, &[b"REPLACE"]), taken);
     assert_eq!(restore(&mut talk, i64::MAX.unsigned_abs(), &[b"REPLACE", b"ABSTTL"]), taken);
     assert_eq!(restore(&mut talk, 0, &[b"REPLACE"]).2, ":-1|");
+}
+
+#[test]
+fn a_value_restored_with_a_time_in_the_past_is_checked_and_not_stored() {
+    let mut talk = Talk::new();
+    let mut session = talk.client(1);
+    let many: Vec<String> = (0..600).map(|n| format!("m{n}")).collect();
+    for line in [
+        "SET from-text 1",
+        "RPUSH from-list a b",
+        "HSET from-hash f 1",
+        "ZADD from-zset 1 a",
+        "XADD from-stream 1-1 f v",
+        "XGROUP CREATE from-stream g 0",
+        "XREADGROUP GROUP g c STREAMS from-stream >",
+        &format!("SADD from-many {}", many.join(" ")),
+    ] {
+        assert!(!talk.say(&mut session, line).starts_with('-'), "{line}");
+    }
+    let mut run = |talk: &mut Talk, words: &[&[u8]]| {
+        let mut out = Vec::new();
+        talk.keyspace.note_changes(false);
+        execute(&mut talk.keyspace, &mut talk.server, &mut session, words, &mut out);
+        let changes: Vec<Change> = talk.keyspace.take_changes().into_iter().map(|(_, _, change)| change).collect();
+        (out, changes)
+    };
+    for kind in ["text", "list", "hash", "zset", "stream", "many"] {
+        let (dumped, _) = run(&mut talk, &[b"DUMP", format!("from-{kind}").as_bytes()]);
+        let start = dumped.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let payload = &dumped[start..dumped.len() - 2];
+        for old in ["SET k 1", "SADD k a", "DEL k"] {
+            let words: Vec<&[u8]> = old.split(' ').map(str::as_bytes).collect();
+            run(&mut talk, &words);
+            let mut damaged = payload.to_vec();
+            *damaged.last_mut().unwrap() ^= 1;
+            let (reply, changes) = run(&mut talk, &[b"RESTORE", b"k", b"5", &damaged, b"REPLACE", b"ABSTTL"]);
+            assert!(reply.starts_with(b"-ERR DUMP payload") && changes.is_empty(), "{kind} {old}: {changes:?}");
+            let removed: &[Change] = if old == "DEL k" { &[] } else { &[Change::Removed] };
+            let (reply, changes) = run(&mut talk, &[b"RESTORE", b"k", b"5", payload, b"REPLACE", b"ABSTTL"]);
+            assert_eq!((&reply[..], &changes[..]), (&b"+OK\r\n"[..], removed), "{kind} {old}");
+            assert_eq!((run(&mut talk, &[b"EXISTS", b"k"]).0, talk.keyspace.expired().keys), (b":0\r\n".to_vec(), 0), "{kind} {old}");
+        }
+    }
+    assert_eq!(run(&mut talk, &[b"DBSIZE"]).0, b":6\r\n");
 }

@@ -291,7 +291,7 @@ fn due_fields_are_removed_in_steps() {
         assert_eq!((size(&mut keyspace), keyspace.expiring(0)), (Some(70), 1));
         // Whoever finds the hash removes the rest at once.
         keyspace.set_now(1_000_100);
-        keyspace.note_changes();
+        keyspace.note_changes(true);
         assert_eq!((size(&mut keyspace), keyspace.expiring(0), keyspace.deadlines(0)), (Some(60), 0, 0));
         assert_eq!(keyspace.take_changes(), [(0, b"h".to_vec(), Change::FieldsExpired)]);
         assert_eq!(keyspace.remove_expired(10).unwrap(), 0);
@@ -355,7 +355,7 @@ fn a_hash_ends_with_its_fields() {
         assert_eq!(size(&mut keyspace), Some(1));
         keyspace.set_now(1_000_101);
         assert_eq!((keyspace.size(0), keyspace.expiring(0)), (1, 1), "not yet");
-        keyspace.note_changes();
+        keyspace.note_changes(true);
         assert_eq!((keyspace.remove_expired(1).unwrap(), keyspace.remove_expired(1).unwrap()), (1, 0));
         assert_eq!(keyspace.take_changes(), [(0, b"h".to_vec(), Change::Emptied), (0, b"h".to_vec(), Change::Missed)]);
         assert!(matches!(&keyspace.take_traces()[..], [Trace::Fields(0, _, names), Trace::Expired(0, _)] if names.len() == 99));

@@ -45,7 +45,7 @@ fn ended_keys_are_hidden_and_stay() {
     keyspace.set_string(0, b"stays", b"value", None).unwrap();
     keyspace.commit(&Default::default()).unwrap();
     keyspace.set_now(now + 20);
-    keyspace.note_changes();
+    keyspace.note_changes(true);
     keyspace.treat_passed(Passed::Hidden);
     assert_eq!(keyspace.string(0, b"ends").unwrap(), None);
     assert!(keyspace.exists(0, b"stays").unwrap());
