@@ -1,6 +1,8 @@
 //! `sinter`: the command. Thin: it reads flags, calls the library, prints. Exit codes: 0 done, 1 something failed or is damaged, 2 the
 //! request was wrong, 3 (`check` alone) opening would cut the end of a log, 130 ended by Ctrl-C.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "these macros panic when the output is full or closed")]
+
 mod advise;
 mod background;
 mod bench;

@@ -40,6 +40,24 @@ fn wrong_flags_are_one_line() {
     assert_refused(&sinter(&["inspect", "x", "table"]), "<NUMBER>");
 }
 
+/// A message that cannot be written changes no exit code, and a closed pipe ends a command as its reader wants.
+#[test]
+fn outputs_that_cannot_be_written_are_no_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    let closed = || std::io::pipe().unwrap().1;
+    let code = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sinter"));
+        command.args(args).current_dir(directory.path()).stdout(closed()).stderr(closed());
+        command.status().unwrap().code()
+    };
+    let options = "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\nno_such=1\n[CFOptions \"default\"]\n\
+                   [TableOptions/BlockBasedTable \"default\"]\n";
+    std::fs::write(directory.path().join("options.ini"), options).unwrap();
+    assert_eq!(code(&["bench", "--nmu=5"]), Some(2));
+    assert_eq!(code(&["bench", "--db=db", "--num=10", "--options_file=options.ini"]), Some(0));
+    assert_eq!(code(&["serve", "--prot", "7", "--tmieout", "7"]), Some(2));
+}
+
 #[test]
 fn wrong_values_are_one_line_too() {
     assert_refused(&sinter(&["bench", "--benchmarks=fillsek"]), "unknown workload \"fillsek\"");
