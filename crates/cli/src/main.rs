@@ -82,9 +82,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch() -> Result<ExitCode, Ended> {
-    let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
+    let words: Vec<_> = flags::normalise(std::env::args_os()).collect();
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
+        Err(error) => return flags::explain(&error, Cli::command(), &words),
     };
     if !matches!(cli.command, Command::Serve(_)) {
         // If the limit cannot be raised, fewer tables stay open. A server logs the result.

@@ -25,7 +25,10 @@ fn assert_refused(output: &Output, part: &str) {
 
 #[test]
 fn wrong_flags_are_one_line() {
-    assert_refused(&sinter(&[]), "no command given");
+    let all = "advise, bench, check, export, import, inspect, report, run, serve, study and zones (see sinter --help)";
+    assert_refused(&sinter(&[]), &format!("no command given; there are {all}"));
+    let all = "backup, check, df, dump, format, map and restore (see sinter zones --help)";
+    assert_refused(&sinter(&["zones"]), &format!("no command given; there are {all}"));
     assert_refused(&sinter(&["bnech"]), "did you mean bench?");
     assert_refused(&sinter(&["bench", "--nmu=5"]), "did you mean --num?");
     assert_refused(&sinter(&["bench", "--memtablerep=vector"]), "unknown flag --memtablerep");
@@ -34,7 +37,12 @@ fn wrong_flags_are_one_line() {
     assert_refused(&sinter(&["bench", "--num=many"]), "--num");
     assert_refused(&sinter(&["bench", "--num"]), "--num");
     assert_refused(&sinter(&["bench", "--sync=maybe"]), "expected true or false");
-    assert_refused(&sinter(&["bench", "extra"]), "extra");
+    assert_refused(&sinter(&["bench", "extra"]), "unexpected argument extra");
+    assert_refused(&sinter(&["check", "a", "b"]), "unexpected argument b");
+    assert_refused(&sinter(&["inspect", "x", "log", "-1"]), "unexpected argument -1");
+    // `--from` is a flag of another command.
+    assert!(!String::from_utf8_lossy(&sinter(&["bench", "--foo"]).stderr).contains("did you mean"));
+    assert_refused(&sinter(&["inspect", "x", "log", "1", "--form=3"]), "did you mean --from?");
     assert_refused(&sinter(&["inspect"]), "<PATH|--store <STORE>>");
     assert_refused(&sinter(&["inspect", "x", "tabel", "1"]), "tabel");
     assert_refused(&sinter(&["inspect", "x", "table"]), "<NUMBER>");
@@ -183,7 +191,7 @@ fn inspect_shows_the_parts_of_a_database() {
     }
     let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), &[&["inspect", "."], args].concat()), part);
     refused(&["table", "9"], "the manifest names no table 9");
-    refused(&["log", "9"], "there is no log 9");
+    refused(&["log", "9"], "there is no log 9; the manifest names log 2");
 }
 
 #[test]
