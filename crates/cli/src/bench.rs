@@ -6,7 +6,7 @@ mod settings;
 
 pub use flags::BenchFlags;
 
-use crate::ended::Ended;
+use crate::ended::{Ended, complain};
 use crate::store::{open_volume, place, require_database};
 use anyhow::{Context, anyhow};
 use progress::Line;
@@ -38,7 +38,7 @@ pub fn run(flags: &BenchFlags) -> Result<ExitCode, Ended> {
     // Notes go to stderr: they are about the flags, not part of the results.
     let memory = MemoryLimit::tightest(&ProcessLimits::find(Path::new("/")).memory());
     let confined = confine(&chosen.database, std::iter::once(&chosen.family), memory);
-    chosen.notes.iter().chain(&confined.note).for_each(|note| eprintln!("sinter: note: {note}"));
+    chosen.notes.iter().chain(&confined.note).for_each(|note| complain(format_args!("note: {note}")));
     let described = EngineSpec {
         name: "sinter".into(),
         database: settings::listing(&chosen.database.to_toml()),
@@ -103,7 +103,11 @@ fn ended(record: &RunRecord, failed: Option<Failed>) -> Result<ExitCode, Ended> 
     Err(match failure.downcast::<sinterdb::Error>() {
         Ok(error) if phase.is_none() => Ended::from(*error),
         Ok(error) => Ended::Failed(anyhow::Error::from(*error).context(place)),
-        Err(other) => Ended::Failed(anyhow!(other).context(place)),
+        // An error of the output keeps its type: a closed pipe ends the command without a message.
+        Err(other) => match other.downcast::<io::Error>() {
+            Ok(error) => Ended::Failed(anyhow::Error::from(*error).context(place)),
+            Err(other) => Ended::Failed(anyhow!(other).context(place)),
+        },
     })
 }
 

@@ -2,8 +2,13 @@
 
 use sinter_storage::store::StoreError;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
+
+/// Writes a line to standard error. A failure is ignored: standard error may be full or closed, and there is nobody else to tell.
+pub fn complain(line: impl Display) {
+    let _ = writeln!(io::stderr(), "sinter: {line}");
+}
 
 /// Why a command ended.
 #[derive(Debug)]
@@ -29,7 +34,7 @@ impl Ended {
             Ended::Failed(error) => (in_full(error), 1),
         };
         let line = line.lines().map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-        eprintln!("sinter: {line}");
+        complain(line);
         ExitCode::from(code)
     }
 }

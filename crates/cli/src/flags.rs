@@ -37,26 +37,23 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A flag error as one line; help and version are printed. `flags`: all known flags, for a suggestion.
-pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended> {
+/// A flag error as one line; help and version are printed. `program`: the whole command, `words`: what it was called with.
+pub fn explain(error: &clap::Error, mut program: clap::Command, words: &[OsString]) -> Result<ExitCode, Ended> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         error.print()?;
         return Ok(ExitCode::SUCCESS);
     }
+    program.build();
+    let command = called(&program, words);
     if matches!(error.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
-        let all = "advise, bench, check, export, import, inspect, report, run, serve, study and zones";
-        return Err(Ended::Usage(format!("no command given; there are {all} (see sinter --help)")));
+        let name = command.get_bin_name().unwrap_or(command.get_name());
+        return Err(Ended::Usage(format!("no command given; there are {} (see {name} --help)", subcommands(command))));
     }
     let rendered = error.render().to_string();
     let first = rendered.lines().next().unwrap_or_default();
     let mut line = first.strip_prefix("error: ").unwrap_or(first).to_string();
-    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) = (error.kind(), error.get(ContextKind::InvalidArg)) {
-        if flags.contains(flag) {
-            line = format!("{flag} is a flag of other commands, not of this one");
-        } else {
-            line = format!("unknown flag {flag}");
-            line.extend(nearest(flag, flags.iter().map(String::as_str)).map(|near| format!("; did you mean {near}?")));
-        }
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) = (error.kind(), error.get(ContextKind::InvalidArg)) {
+        line = unknown(word, command, &program);
     }
     if line.ends_with(':') {
         // The missing arguments are on the lines below.
@@ -69,10 +66,42 @@ pub fn explain(error: &clap::Error, flags: &[String]) -> Result<ExitCode, Ended>
     Err(Ended::Usage(line))
 }
 
+/// The subcommand that the words call.
+fn called<'a>(program: &'a clap::Command, words: &[OsString]) -> &'a clap::Command {
+    words.iter().skip(1).fold(program, |command, word| command.find_subcommand(word).unwrap_or(command))
+}
+
+/// The names of the subcommands, in order, as words: `check, map and space`.
+fn subcommands(command: &clap::Command) -> String {
+    let mut names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+    names.sort_unstable();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The complaint about a word that a command does not take.
+fn unknown(word: &str, command: &clap::Command, program: &clap::Command) -> String {
+    if !word.starts_with("--") {
+        return format!("unexpected argument {word}");
+    }
+    if all(program).iter().any(|flag| flag == word) {
+        return format!("{word} is a flag of other commands, not of this one");
+    }
+    let flags: Vec<String> = own(command).collect();
+    let near = nearest(word, flags.iter().map(String::as_str)).map(|near| format!("; did you mean {near}?"));
+    format!("unknown flag {word}{}", near.unwrap_or_default())
+}
+
+/// The long flags of a command, without those of its subcommands.
+fn own(command: &clap::Command) -> impl Iterator<Item = String> {
+    command.get_arguments().filter_map(|arg| arg.get_long()).map(|long| format!("--{long}"))
+}
+
 /// The long flags of a command and its subcommands.
-pub fn all(command: &clap::Command) -> Vec<String> {
-    let own = command.get_arguments().filter_map(|arg| arg.get_long()).map(|long| format!("--{long}"));
-    own.chain(command.get_subcommands().flat_map(all)).collect()
+fn all(command: &clap::Command) -> Vec<String> {
+    own(command).chain(command.get_subcommands().flat_map(all)).collect()
 }
 
 /// The name that `wrong` was probably meant to be, if one is close enough.

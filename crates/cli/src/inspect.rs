@@ -5,7 +5,7 @@ mod compression;
 mod tiers;
 mod views;
 
-use crate::ended::Ended;
+use crate::ended::{Ended, complain};
 use crate::store::{Where, require_database};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -122,7 +122,7 @@ pub fn run(flags: &InspectFlags) -> Result<ExitCode, Ended> {
     };
     // The view of tiers shows these problems itself.
     if view != View::Tiers {
-        stores.problems.iter().for_each(|(_, error)| eprintln!("sinter: note: {}", plain(error)));
+        stores.problems.iter().for_each(|(_, error)| complain(format_args!("note: {}", plain(error))));
     }
     let shown = show(view, &stores, &loaded, &state)?;
     let mut out = io::stdout().lock();

@@ -1,6 +1,8 @@
 //! `sinter`: the command. Thin: it reads flags, calls the library, prints. Exit codes: 0 done, 1 something failed or is damaged, 2 the
 //! request was wrong, 3 (`check` alone) opening would cut the end of a log, 130 ended by Ctrl-C.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "these macros panic when the output is full or closed")]
+
 mod advise;
 mod background;
 mod bench;
@@ -80,9 +82,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch() -> Result<ExitCode, Ended> {
-    let cli = match Cli::try_parse_from(flags::normalise(std::env::args_os())) {
+    let words: Vec<_> = flags::normalise(std::env::args_os()).collect();
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return flags::explain(&error, &flags::all(&Cli::command())),
+        Err(error) => return flags::explain(&error, Cli::command(), &words),
     };
     if !matches!(cli.command, Command::Serve(_)) {
         // If the limit cannot be raised, fewer tables stay open. A server logs the result.

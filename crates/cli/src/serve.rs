@@ -2,7 +2,7 @@
 
 use crate::background;
 use crate::descriptors;
-use crate::ended::Ended;
+use crate::ended::{Ended, complain};
 use crate::flags::nearest;
 use crate::signals::Signals;
 use crate::store::{drive_error, place};
@@ -195,7 +195,7 @@ fn configure(words: &[String]) -> Result<Configuration, Ended> {
         return Ok(configuration);
     }
     let (last, rest) = complaints.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
-    rest.iter().for_each(|complaint| eprintln!("sinter: {complaint}"));
+    rest.iter().for_each(complain);
     Err(Ended::usage(last.map(ToString::to_string).unwrap_or_default()))
 }
 
@@ -303,12 +303,10 @@ fn announce(net: &Net, directory: &Path, log: &Log, supervised: Supervised, is_b
     if let Some(metrics) = net.metrics_address() {
         log.event(now, Level::Notice, "serving_metrics", &[("address", &metrics)]);
     }
-    let said = writeln!(io::stdout(), "serving {place} {}", places(net)?);
+    // Standard output may be full or closed, and the process that started the server may have ended: the server serves without the line.
+    let _ = writeln!(io::stdout(), "serving {place} {}", places(net)?);
     if is_background {
-        // The process that started the server may have ended; the server goes on.
         background::leave_terminal()?;
-    } else {
-        said?;
     }
     if let Err(error) = background::tell_ready(supervised) {
         log.event(now, Level::Warning, "supervisor_not_told", &[("supervised", &supervised.name()), ("error", &error)]);

@@ -25,7 +25,10 @@ fn assert_refused(output: &Output, part: &str) {
 
 #[test]
 fn wrong_flags_are_one_line() {
-    assert_refused(&sinter(&[]), "no command given");
+    let all = "advise, bench, check, export, import, inspect, report, run, serve, study and zones (see sinter --help)";
+    assert_refused(&sinter(&[]), &format!("no command given; there are {all}"));
+    let all = "backup, check, df, dump, format, map and restore (see sinter zones --help)";
+    assert_refused(&sinter(&["zones"]), &format!("no command given; there are {all}"));
     assert_refused(&sinter(&["bnech"]), "did you mean bench?");
     assert_refused(&sinter(&["bench", "--nmu=5"]), "did you mean --num?");
     assert_refused(&sinter(&["bench", "--memtablerep=vector"]), "unknown flag --memtablerep");
@@ -34,10 +37,33 @@ fn wrong_flags_are_one_line() {
     assert_refused(&sinter(&["bench", "--num=many"]), "--num");
     assert_refused(&sinter(&["bench", "--num"]), "--num");
     assert_refused(&sinter(&["bench", "--sync=maybe"]), "expected true or false");
-    assert_refused(&sinter(&["bench", "extra"]), "extra");
+    assert_refused(&sinter(&["bench", "extra"]), "unexpected argument extra");
+    assert_refused(&sinter(&["check", "a", "b"]), "unexpected argument b");
+    assert_refused(&sinter(&["inspect", "x", "log", "-1"]), "unexpected argument -1");
+    // `--from` is a flag of another command.
+    assert!(!String::from_utf8_lossy(&sinter(&["bench", "--foo"]).stderr).contains("did you mean"));
+    assert_refused(&sinter(&["inspect", "x", "log", "1", "--form=3"]), "did you mean --from?");
     assert_refused(&sinter(&["inspect"]), "<PATH|--store <STORE>>");
     assert_refused(&sinter(&["inspect", "x", "tabel", "1"]), "tabel");
     assert_refused(&sinter(&["inspect", "x", "table"]), "<NUMBER>");
+}
+
+/// A message that cannot be written changes no exit code, and a closed pipe ends a command as its reader wants.
+#[test]
+fn outputs_that_cannot_be_written_are_no_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    let closed = || std::io::pipe().unwrap().1;
+    let code = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sinter"));
+        command.args(args).current_dir(directory.path()).stdout(closed()).stderr(closed());
+        command.status().unwrap().code()
+    };
+    let options = "[Version]\nrocksdb_version=9.1.0\n[DBOptions]\nno_such=1\n[CFOptions \"default\"]\n\
+                   [TableOptions/BlockBasedTable \"default\"]\n";
+    std::fs::write(directory.path().join("options.ini"), options).unwrap();
+    assert_eq!(code(&["bench", "--nmu=5"]), Some(2));
+    assert_eq!(code(&["bench", "--db=db", "--num=10", "--options_file=options.ini"]), Some(0));
+    assert_eq!(code(&["serve", "--prot", "7", "--tmieout", "7"]), Some(2));
 }
 
 #[test]
@@ -165,7 +191,7 @@ fn inspect_shows_the_parts_of_a_database() {
     }
     let refused = |args: &[&str], part| assert_refused(&sinter_in(directory.path(), &[&["inspect", "."], args].concat()), part);
     refused(&["table", "9"], "the manifest names no table 9");
-    refused(&["log", "9"], "there is no log 9");
+    refused(&["log", "9"], "there is no log 9; the manifest names log 2");
 }
 
 #[test]

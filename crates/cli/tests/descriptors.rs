@@ -33,6 +33,10 @@ fn start(limits: &str, directory: &Path) -> (Child, String) {
 
 fn ask(stream: &mut BufReader<TcpStream>, request: &str) -> String {
     stream.get_mut().write_all(request.as_bytes()).unwrap();
+    line(stream)
+}
+
+fn line(stream: &mut BufReader<TcpStream>) -> String {
     let mut line = String::new();
     stream.read_line(&mut line).unwrap();
     line.trim_end().to_owned()
@@ -40,12 +44,22 @@ fn ask(stream: &mut BufReader<TcpStream>, request: &str) -> String {
 
 #[test]
 fn clients_leave_descriptors_for_files() {
+    clients_leave_descriptors_of(LIMIT);
+}
+
+/// A quarter of so few descriptors would not be enough for files.
+#[test]
+fn clients_leave_descriptors_for_files_of_few() {
+    clients_leave_descriptors_of(40);
+}
+
+fn clients_leave_descriptors_of(limit: usize) {
     let directory = tempfile::tempdir().unwrap();
-    let (mut child, address) = start(&format!("ulimit -n {LIMIT}"), directory.path());
+    let (mut child, address) = start(&format!("ulimit -n {limit}"), directory.path());
     let mut client = BufReader::new(TcpStream::connect(&address).unwrap());
     assert_eq!(ask(&mut client, "SET a 1\r\n"), "+OK");
     let mut refused = 0;
-    let others: Vec<TcpStream> = (0..LIMIT)
+    let others: Vec<TcpStream> = (0..limit)
         .map(|_| {
             let mut other = TcpStream::connect(&address).unwrap();
             other.write_all(b"PING\r\n").unwrap();
@@ -57,7 +71,15 @@ fn clients_leave_descriptors_for_files() {
             other
         })
         .collect();
-    assert!((LIMIT / 4..LIMIT).contains(&refused), "{refused} were refused");
+    // Exactly as many are served as `maxclients` says, which the start has lowered.
+    assert_eq!(ask(&mut client, "CONFIG GET maxclients\r\n"), "*2");
+    let lines: Vec<String> = (0..4).map(|_| line(&mut client)).collect();
+    assert_eq!(lines[3], (limit + 1 - refused).to_string());
+    assert!((limit / 4..limit).contains(&refused), "{refused} were refused");
+    let beyond = format!("CONFIG SET maxclients {}\r\n", limit + 2 - refused);
+    let why = format!("The operating system is not able to handle the specified number of clients, try with {}", lines[3]);
+    let reply = format!("-ERR CONFIG SET failed (possibly related to argument 'maxclients') - {why}");
+    assert_eq!(ask(&mut client, &beyond), reply);
     // Writes a table, and a file with all keys.
     for request in ["SET b 2\r\n", "DEBUG RELOAD\r\n", "SAVE\r\n"] {
         assert_eq!(ask(&mut client, request), "+OK", "{request}");

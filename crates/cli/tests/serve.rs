@@ -6,8 +6,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 fn start(path: &Path) -> (Child, TcpStream) {
     start_with(&["--port", "0", "--dir", path.to_str().unwrap()])
@@ -83,6 +85,30 @@ fn what_cannot_be_served_is_said() {
         let (code, text) = run(arguments);
         assert!(code == Some(2) && text.contains(&why), "{arguments:?}: {text}");
     }
+}
+
+/// A server goes on if neither standard output nor standard error can be written: the medium below them is full.
+#[test]
+fn a_server_needs_no_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sinter"))
+        .args(["serve", "--port", "0", "--dir", directory.path().join("data").to_str().unwrap(), "--unixsocket", path.to_str().unwrap()])
+        .stdout(full())
+        .stderr(full())
+        .spawn()
+        .unwrap();
+    let mut stream = loop {
+        match UnixStream::connect(&path) {
+            Ok(stream) => break stream,
+            Err(_) => assert!(child.try_wait().unwrap().is_none(), "the server ended"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    stream.write_all(b"SHUTDOWN NOW\r\n").unwrap();
+    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
+    assert!(child.wait().unwrap().success());
 }
 
 /// A server that starts beside the data of a Redis server refuses: clients would find no key.

@@ -3,6 +3,8 @@
 //!
 //! In reading order: [`asked`] is what a spec asks of any engine; [`rocks_db`] and [`fjall_db`] open theirs accordingly.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "these macros panic when the output is full or closed")]
+
 mod asked;
 mod fjall_db;
 mod rocks_db;
@@ -10,6 +12,7 @@ mod rocks_db;
 mod tests;
 
 use sinter_lab::drive::{SinterEngine, execute, serve};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Name of the program in what it says.
@@ -18,7 +21,7 @@ const PROGRAM: &str = "sinter-rivals";
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments != ["run"] {
-        eprintln!("{PROGRAM}: usage: {PROGRAM} run < SPEC.json > RECORD.json");
+        let _ = writeln!(io::stderr(), "{PROGRAM}: usage: {PROGRAM} run < SPEC.json > RECORD.json");
         return ExitCode::from(2);
     }
     serve(PROGRAM, &["rocksdb", "fjall", "sinter"], |spec, stop| match spec.engine.name.as_str() {

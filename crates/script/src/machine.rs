@@ -504,6 +504,8 @@ impl Machine {
         let (library, position) = found(&self.functions, name)?;
         let loaded = self.libraries.get_mut(library)?;
         let function = *loaded.kept.get(*position)?;
+        // Errors have the name as it was registered.
+        let name = &loaded.library.functions.get(*position)?.name.clone();
         loaded.runs.get_mut(*position)?.begin();
         let (mode, tables, handler) = (Mode::Function, self.tables, self.entries.handler);
         let output = Output::new(out, client);

@@ -116,6 +116,8 @@ fn pack(lua: Stack) -> c_int {
     let start = lua.state().text.get().len();
     let mut format = Format::new(lua);
     let (mut total, mut argument) = (0usize, 2);
+    // As in Redis, an argument that is missing behind the last one is nil in the error.
+    lua.push_nil();
     while let Some((option, mut size)) = format.option() {
         let padding = format.padding(total, option, size);
         total = total.wrapping_add(padding);
@@ -224,7 +226,8 @@ fn unpack(lua: Stack) -> c_int {
         }
         at = at.wrapping_add(size);
     }
-    lua.push_number(at as f64 + 1.0);
+    // As in Redis, a position that was given as a negative number is one in the result, too.
+    lua.push_number(at.wrapping_add(1) as i64 as f64);
     values + 1
 }
 

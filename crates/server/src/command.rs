@@ -147,6 +147,8 @@ pub struct Server {
     pub units: &'static Units,
     /// The settings.
     pub configuration: Configuration,
+    /// Largest `maxclients` that the process's descriptors allow; `None`: they set no limit.
+    pub clients_possible: Option<usize>,
     /// Clients by session.
     pub clients: BTreeMap<u64, Client>,
     /// Clients to be closed, already removed from `clients`.

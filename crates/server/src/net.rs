@@ -136,8 +136,6 @@ struct EventLoop {
     /// Clients may be waiting to be accepted.
     accepts: bool,
     connections: Connections,
-    /// Largest number of clients, from the limit on descriptors.
-    room: usize,
     /// Clients with something to be handled or sent in the next turn, in the order in which they were added.
     active: Vec<u64>,
     /// Clients of this iteration that are still to be read from, and clients that were read from and are still to be served.
@@ -240,6 +238,7 @@ impl Net {
             server.event(Level::Warning, "library_not_loaded", &[("name", &name), ("why", &why)]);
         }
         server.tell_without_effect();
+        server.limit_clients(descriptors::clients_max());
         if server.configuration.append_only {
             server.append.open(server.configuration.logs(&keyspace)).map_err(Error::Append)?;
         }
@@ -255,7 +254,6 @@ impl Net {
             listeners,
             accepts: true,
             connections: Connections::default(),
-            room: descriptors::clients_max(),
             active: Vec::new(),
             present: VecDeque::new(),
             ready: VecDeque::new(),

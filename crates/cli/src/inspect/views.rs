@@ -176,7 +176,13 @@ fn property_list(properties: &TableProperties) -> Vec<(&'static str, Value)> {
 pub(super) fn log(store: &dyn Store, state: &ManifestState, number: u64, page: Page) -> Result<Shown, Ended> {
     let id = FileId::log(number);
     if !store.list().map_err(sinterdb::Error::from)?.iter().any(|(file, _)| *file == id) {
-        return Err(Ended::usage(format!("there is no log {number}; the manifest names {:?}", state.logs)));
+        let known: Vec<String> = state.logs.iter().map(u64::to_string).collect();
+        let known = match known.len() {
+            0 => "no log".to_owned(),
+            1 => format!("log {}", known[0]),
+            _ => format!("logs {}", known.join(", ")),
+        };
+        return Err(Ended::usage(format!("there is no log {number}; the manifest names {known}")));
     }
     let (log, file) = survey_log(store, Some(state.db), id)?;
     let mut text = String::new();

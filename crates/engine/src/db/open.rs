@@ -59,7 +59,11 @@ impl Builder {
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let create = self.create_if_missing && !self.read_only;
         let store = DirStore::open(path.as_ref(), create).map_err(|error| {
-            if error.is_not_found() { Error::invalid(format!("there is no database at {}", path.as_ref().display())) } else { error.into() }
+            if error.is_not_found() && !create {
+                Error::invalid(format!("there is no database at {}", path.as_ref().display()))
+            } else {
+                error.into()
+            }
         })?;
         self.open_store(Arc::new(store))
     }

@@ -26,6 +26,11 @@ fn a_missing_database_is_created_only_if_wanted() {
     assert!(invalid(try_open(&new_store(), builder().read_only())).contains("no database"));
     let nowhere = Path::new("/nonexistent/sinterdb");
     assert!(invalid(builder().create_if_missing(false).open(nowhere)).contains("/nonexistent/sinterdb"));
+    // A directory that cannot be made is no missing database.
+    for path in ["", "/proc/sinterdb"] {
+        let error = builder().open(path).map(drop).unwrap_err();
+        assert!(!matches!(error, Error::Invalid(_)) && error.to_string().contains("open directory"), "{error}");
+    }
     let store = new_store();
     drop(open(&store));
     assert!(invalid(try_open(&store, builder().error_if_exists(true))).contains("exists already"));

@@ -120,6 +120,10 @@ fn set(context: &mut Context, pairs: &[&[u8]]) -> Outcome {
     if changed.data_max > 0 && context.keyspace.data_bytes().is_none() {
         return Err(not_set("maxdata", "keys of an earlier version are counted only at a start with maxdata"));
     }
+    if let Some(possible) = context.server.clients_possible.filter(|possible| changed.clients_max > *possible) {
+        let why = format!("The operating system is not able to handle the specified number of clients, try with {possible}");
+        return Err(not_set("maxclients", why));
+    }
     let (had_log, has_log) = (context.server.configuration.append_only, changed.append_only);
     if has_log && !had_log {
         context.server.append.open(changed.logs(context.keyspace)).map_err(|why| not_set("appendonly", why))?;

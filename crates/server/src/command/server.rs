@@ -175,6 +175,17 @@ impl Server {
         }
     }
 
+    /// Lowers `maxclients` to the number of clients that the process's descriptors allow.
+    pub fn limit_clients(&mut self, possible: Option<usize>) {
+        self.clients_possible = possible;
+        let asked = self.configuration.clients_max;
+        if let Some(possible) = possible.filter(|possible| *possible < asked) {
+            self.configuration.clients_max = possible;
+            let why = "some descriptors are kept for files; raise the limit of open files (ulimit -Hn)";
+            self.event(Level::Warning, "maxclients_lowered", &[("from", &asked), ("to", &possible), ("why", &why)]);
+        }
+    }
+
     /// Writes an event to the server's log.
     pub fn event(&self, level: Level, event: &str, values: &[(&str, &dyn Display)]) {
         self.log.event(system::unix_ms(), level, event, values);

@@ -43,7 +43,7 @@ impl EventLoop {
                 let _ = socket.write(text);
             }
         };
-        if self.connections.len() >= data.server.configuration.clients_max.min(self.room) {
+        if self.connections.len() >= data.server.configuration.clients_max {
             return refuse(b"-ERR max number of clients reached\r\n", data.server);
         }
         // The start checks this, too, but `CONFIG SET` can remove the password later.

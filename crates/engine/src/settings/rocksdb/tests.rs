@@ -1,4 +1,4 @@
-//! A real OPTIONS file, options in combination, and hostile texts.
+//! Real OPTIONS files, options in combination, and hostile texts.
 
 use super::super::tests::mutate;
 use super::super::{Preclude, Style, format_compression};
@@ -8,6 +8,9 @@ use std::fmt::Write as _;
 
 /// Written by RocksDB 7.8.3's db_bench.
 const REAL: &str = include_str!("../../../testdata/options/rocksdb-7.8.3.ini");
+
+/// Written by RocksDB 11.8.1's db_bench.
+const NEW: &str = include_str!("../../../testdata/options/rocksdb-11.8.1.ini");
 
 fn file(db: &str, family: &str, table: &str) -> String {
     format!(
@@ -49,6 +52,12 @@ fn every_option_of_a_real_file_is_classified() {
     assert_eq!(file.report(), Vec::<String>::new(), "nobody asked db_bench for anything special");
     let ttl = file.without_effect.iter().find(|w| w.entry.key == "ttl").unwrap();
     assert_eq!((ttl.entry.value.as_str(), ttl.entry.section.as_str()), ("2592000", "CFOptions \"default\""));
+}
+
+#[test]
+fn every_option_of_a_newer_file_is_known() {
+    let file = OptionsFile::parse(NEW).unwrap();
+    assert_eq!((file.unknown.as_slice(), file.report()), (&[][..], Vec::<String>::new()));
 }
 
 #[test]
