@@ -83,7 +83,8 @@ fn shapes_round_trip() {
 
 #[test]
 fn tags_of_similar_suffixes_are_as_different_as_chance_makes_them() {
-    let kinds: [(&str, fn(u64) -> Vec<u8>); 7] = [
+    type Suffix = fn(u64) -> Vec<u8>;
+    let kinds: [(&str, Suffix); 7] = [
         ("one byte", |i| vec![(i % 256) as u8]),
         ("big-endian", |i| i.to_be_bytes()[6..].to_vec()),
         ("big-endian, in steps", |i| (i << 20).to_be_bytes().to_vec()),
