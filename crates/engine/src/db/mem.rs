@@ -46,12 +46,12 @@ pub(crate) struct Mem {
     built_older: ArcSwap<Fragments>,
 }
 
-/// Fragments of range tombstones, and who may read them.
+/// Fragments of range tombstones, and which readers may use them.
 #[derive(Debug)]
 struct Fragments {
-    /// They are those of the first `count` tombstones.
+    /// Number of tombstones, the first of the memtable, that they are made of.
     count: usize,
-    /// Readers at these numbers may.
+    /// Numbers of the readers that may use them.
     readers: RangeInclusive<Seq>,
     set: Arc<RangeTombstones>,
 }
@@ -112,7 +112,7 @@ impl Mem {
         fresh.1
     }
 
-    /// Fragments for a reader at `seq`, and for which other readers.
+    /// Fragments for a reader at `seq`, and the numbers of all readers that may use them.
     fn build(&self, raw: &[RawTombstone], seq: Seq) -> (RangeInclusive<Seq>, Arc<RangeTombstones>) {
         if !self.is_deep.load(Ordering::Relaxed) {
             let most = LEAST_NUMBERS.max(NUMBERS * raw.len());

@@ -2,8 +2,8 @@
 //!
 //! Walking forward, key and value are borrowed from the inner cursor, which stands on the visible version. Walking backward, the inner
 //! cursor meets the versions of a key oldest first, so it has passed the visible one when it knows it, and a copy is kept. Either way the
-//! work per key is bounded: after [`MAX_STEPS`] versions of one key the cursor seeks instead of stepping. So it does, walking forward, after
-//! as many keys under a range tombstone.
+//! work per key is bounded: after [`MAX_STEPS`] versions of one key the cursor seeks instead of stepping. Walking forward, it also does so
+//! after as many keys under a range tombstone.
 
 use super::{Operands, fold, unreadable, user_value};
 use crate::cursor::Cursor;
@@ -278,8 +278,8 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Goes on to the end of the stretch of keys that a range tombstone deletes around the current one, where older entries alone are on the
-    /// way. Returns whether that moved the inner cursor.
+    /// Seeks to the end of the stretch of keys that a range tombstone deletes around the current one, in all sources in which no entry is
+    /// newer than the tombstone. Returns whether one moved.
     #[cold]
     fn pass_deleted(&mut self) -> Result<bool> {
         let Some((end, newest)) = self.coverage.stretch() else { return Ok(false) };
