@@ -120,7 +120,7 @@ fn block(mut input: Input) {
     let data = input.0;
     if let Some(block) = Block::parse(data) {
         let (layout, data) = (block.layout(), block.data());
-        let _ = block.get(key, Table::hash(key), MAX_SEQ, |_, _, _| ControlFlow::Continue(()));
+        let _ = block.get(key, MAX_SEQ, |_, _, _| ControlFlow::Continue(()));
         let _ = block.lower_bound(key, trailer(9, Kind::Value));
         let mut at = Position::default();
         at.start(layout, data).expect("a block that parses has a first entry");

@@ -56,6 +56,14 @@ struct Fragments {
     set: Arc<RangeTombstones>,
 }
 
+impl Fragments {
+    /// Returns whether a reader at `seq` of a memtable with `count` tombstones may use them. Later tombstones have larger numbers, so that
+    /// fragments for readers before some tombstone stay right.
+    fn serves(&self, seq: Seq, count: usize) -> bool {
+        self.readers.contains(&seq) && (self.count >= count || *self.readers.end() < MAX_SEQ)
+    }
+}
+
 impl Mem {
     pub fn new(pool: &Arc<ChunkPool>, log: u64, created: u64) -> Arc<Self> {
         Arc::new(Mem {
@@ -103,10 +111,16 @@ impl Mem {
         let is_older = self.is_deep.load(Ordering::Relaxed) && seq < self.newest_tombstone.load(Ordering::Relaxed);
         let slot = if is_older { &self.built_older } else { &self.built };
         let built = slot.load();
-        if built.count >= count && built.readers.contains(&seq) {
+        if built.serves(seq, count) {
             return built.set.clone();
         }
+        drop(built);
         let raw = self.raw.lock();
+        // Another reader may have built them while this one waited.
+        let built = slot.load();
+        if built.serves(seq, raw.len()) {
+            return built.set.clone();
+        }
         let fresh = self.build(&raw, seq);
         slot.store(Arc::new(Fragments { count: raw.len(), readers: fresh.0, set: fresh.1.clone() }));
         fresh.1
@@ -121,10 +135,11 @@ impl Mem {
             }
             self.is_deep.store(true, Ordering::Relaxed);
         }
-        let newest = self.newest_tombstone.load(Ordering::Relaxed);
+        let numbers = || raw.iter().map(|tombstone| tombstone.2);
+        let first = numbers().filter(|number| *number <= seq).max().unwrap_or(0);
+        let last = numbers().filter(|number| *number > seq).min().map_or(MAX_SEQ, |next| next - 1);
         let seen = raw.iter().filter(|tombstone| tombstone.2 <= seq).cloned();
-        let readers = if seq >= newest { newest..=MAX_SEQ } else { seq..=seq };
-        (readers, Arc::new(RangeTombstones::seen_at(&[seq], seen)))
+        (first..=last, Arc::new(RangeTombstones::seen_at(&[seq], seen)))
     }
 
     /// The first key after all point entries; empty if there are none.

@@ -103,7 +103,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Moves to the first visible key.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.at = At::Nowhere;
+        (self.at, self.stopped) = (At::Nowhere, false);
         match &self.lower {
             Some(lower) => self.inner.seek(lower, upper(self.snapshot))?,
             None => self.inner.seek_first()?,
@@ -113,7 +113,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Moves to the last visible key.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.at = At::Nowhere;
+        (self.at, self.stopped) = (At::Nowhere, false);
         match &self.upper {
             Some(upper) => self.inner.seek_before(upper)?,
             None => self.inner.seek_last()?,
@@ -123,7 +123,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Moves to the first visible key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.at = At::Nowhere;
+        (self.at, self.stopped) = (At::Nowhere, false);
         let from = self.lower.as_deref().map_or(key, |lower| lower.max(key));
         self.inner.seek(from, upper(self.snapshot))?;
         self.settle_forward(false)
@@ -131,7 +131,7 @@ impl<C: Cursor> VisibleCursor<C> {
 
     /// Moves to the last visible key `<= key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.at = At::Nowhere;
+        (self.at, self.stopped) = (At::Nowhere, false);
         match &self.upper {
             Some(upper) if upper.as_slice() <= key => self.inner.seek_before(upper)?,
             _ => {
