@@ -19,8 +19,8 @@ pub trait Cursor {
     fn next(&mut self) -> Result<()>;
     /// To the previous entry. Only on a valid cursor.
     fn prev(&mut self) -> Result<()>;
-    /// Goes on to `to` where all entries on the way have numbers below `newest`. Returns whether it moved; a cursor that does not know
-    /// stays where it is.
+    /// Seeks forward to `to` if all entries on the way have sequence numbers below `newest`, as far as the cursor knows without reading
+    /// them. Returns whether it moved. Only on a valid cursor before `to`.
     fn pass(&mut self, _to: &[u8], _newest: Seq) -> Result<bool> {
         Ok(false)
     }

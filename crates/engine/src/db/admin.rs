@@ -309,7 +309,7 @@ impl Inner {
             }
             let version = core.view.load().tree.version.clone();
             // Only when nothing else runs in this family: a manual merge is rare and large, and simple is worth more here.
-            if shared.jobs.write_to(core.id) {
+            if shared.jobs.has_output_in(core.id) {
                 self.changed.wait_for(&mut shared, WAIT);
                 continue;
             }

@@ -217,7 +217,7 @@ impl Inner {
 
     /// Returns whether somebody waits for background work.
     fn is_awaited(&self, shared: &Shared) -> bool {
-        shared.jobs.are_awaited() || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
+        shared.jobs.has_waiters() || shared.blocked.is_some() || shared.closing || !self.pressure.is_free()
     }
 
     /// Urgency of a family's flush, up to 1: it may not pause. A flush may pause while there is memory for the writes of all families

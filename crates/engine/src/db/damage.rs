@@ -61,7 +61,7 @@ impl Inner {
 
     /// No compaction of the family runs or is possible, because damaged tables are in the way.
     pub(super) fn is_stuck(&self, shared: &Shared, core: &FamilyCore) -> bool {
-        if shared.jobs.work_on(core.id) || shared.damaged.values().all(|d| d.family != core.id) {
+        if shared.jobs.is_taken(core.id) || shared.damaged.values().all(|d| d.family != core.id) {
             return false;
         }
         let settings = core.settings.load();

@@ -181,7 +181,7 @@ impl DbIterator {
 
     /// Moves the cursor. The iterator counts as failed until `go` has succeeded.
     #[inline(always)]
-    fn go(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
+    fn move_cursor(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
         (self.started, self.fresh, self.failed) = (true, true, true);
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
@@ -191,9 +191,9 @@ impl DbIterator {
         Ok(())
     }
 
-    fn go_far(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
+    fn seek_cursor(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
         let nth = self.inner.statistics.count(Ticker::NumberDbSeek);
-        self.go(|cursor| callback::check_readable().and_then(|()| go(cursor)))?;
+        self.move_cursor(|cursor| callback::check_readable().and_then(|()| go(cursor)))?;
         // Ages that steps meet are not counted: a scan reads the blocks of all tiers on its way, whatever is in them.
         if heat::is_sampled(nth) {
             self.note_age();
@@ -211,34 +211,34 @@ impl DbIterator {
 
     /// Moves to the first key.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.go_far(VisibleCursor::seek_first)
+        self.seek_cursor(VisibleCursor::seek_first)
     }
 
     /// Moves to the last key.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.go_far(VisibleCursor::seek_last)
+        self.seek_cursor(VisibleCursor::seek_last)
     }
 
     /// Moves to the first key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.go_far(|cursor| cursor.seek(key))
+        self.seek_cursor(|cursor| cursor.seek(key))
     }
 
     /// Moves to the last key `<= key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.go_far(|cursor| cursor.seek_for_prev(key))
+        self.seek_cursor(|cursor| cursor.seek_for_prev(key))
     }
 
     /// Moves to the next key; does nothing where the iterator stands on none.
     pub fn advance(&mut self) -> Result<()> {
         self.steps[0] += 1;
-        self.go(VisibleCursor::next)
+        self.move_cursor(VisibleCursor::next)
     }
 
     /// Moves to the previous key; does nothing where the iterator stands on none.
     pub fn retreat(&mut self) -> Result<()> {
         self.steps[1] += 1;
-        self.go(VisibleCursor::prev)
+        self.move_cursor(VisibleCursor::prev)
     }
 
     /// Stands on a key.

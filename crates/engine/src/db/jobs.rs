@@ -115,17 +115,17 @@ impl Jobs {
     }
 
     /// Returns whether a caller waits for background work.
-    pub fn are_awaited(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         self.settling + self.awaited + self.manual.len() > 0
     }
 
-    /// Returns whether a job reads or writes the tree of a family, flushes aside, or a manual compaction wants the tree to itself.
-    pub fn work_on(&self, family: u32) -> bool {
-        self.manual.contains(&family) || self.write_to(family)
+    /// Returns whether a compaction or a move writes to a family, or a manual compaction wants its tree to itself.
+    pub fn is_taken(&self, family: u32) -> bool {
+        self.manual.contains(&family) || self.has_output_in(family)
     }
 
     /// Returns whether a compaction or a move writes to a family.
-    pub fn write_to(&self, family: u32) -> bool {
+    pub fn has_output_in(&self, family: u32) -> bool {
         self.outputs.iter().any(|output| output.0 == family)
     }
 }

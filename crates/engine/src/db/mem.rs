@@ -14,11 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// Memory of one range tombstone beside its keys: its place in the list and its share of the fragments.
 const TOMBSTONE_OVERHEAD: usize = 128;
 
-/// Numbers that the fragments of one tombstone may have, on average, for all readers to share them: as much memory as
-/// [`TOMBSTONE_OVERHEAD`].
-const NUMBERS: usize = 16;
-/// Numbers that fragments may have in any case.
-const LEAST_NUMBERS: usize = 4 << 10;
+/// Sequence numbers per tombstone up to which all readers share fragments with all numbers: as much memory as [`TOMBSTONE_OVERHEAD`].
+const SHARED_NUMBERS: usize = 16;
+/// Sequence numbers up to which they do so, however few the tombstones are.
+const SHARED_NUMBERS_MIN: usize = 4 << 10;
 
 /// A range tombstone as it was written: first key, first key after it that stays, sequence number.
 type RawTombstone = (Vec<u8>, Vec<u8>, Seq);
@@ -57,6 +56,10 @@ struct Fragments {
 }
 
 impl Fragments {
+    fn none() -> Self {
+        Fragments { count: 0, readers: 0..=MAX_SEQ, set: Arc::default() }
+    }
+
     /// Returns whether a reader at `seq` of a memtable with `count` tombstones may use them. Later tombstones have larger numbers, so that
     /// fragments for readers before some tombstone stay right.
     fn serves(&self, seq: Seq, count: usize) -> bool {
@@ -76,8 +79,8 @@ impl Mem {
             deletes: AtomicBool::new(false),
             newest_tombstone: AtomicU64::new(0),
             is_deep: AtomicBool::new(false),
-            built: ArcSwap::from_pointee(Fragments { count: 0, readers: 0..=MAX_SEQ, set: Arc::default() }),
-            built_older: ArcSwap::from_pointee(Fragments { count: 0, readers: 0..=MAX_SEQ, set: Arc::default() }),
+            built: ArcSwap::from_pointee(Fragments::none()),
+            built_older: ArcSwap::from_pointee(Fragments::none()),
         })
     }
 
@@ -121,17 +124,18 @@ impl Mem {
         if built.serves(seq, raw.len()) {
             return built.set.clone();
         }
-        let fresh = self.build(&raw, seq);
-        slot.store(Arc::new(Fragments { count: raw.len(), readers: fresh.0, set: fresh.1.clone() }));
-        fresh.1
+        let fresh = Arc::new(self.build(&raw, seq));
+        slot.store(fresh.clone());
+        fresh.set.clone()
     }
 
-    /// Fragments for a reader at `seq`, and the numbers of all readers that may use them.
-    fn build(&self, raw: &[RawTombstone], seq: Seq) -> (RangeInclusive<Seq>, Arc<RangeTombstones>) {
+    /// Fragments for a reader at `seq`, and for others if possible.
+    fn build(&self, raw: &[RawTombstone], seq: Seq) -> Fragments {
+        let count = raw.len();
         if !self.is_deep.load(Ordering::Relaxed) {
-            let most = LEAST_NUMBERS.max(NUMBERS * raw.len());
+            let most = SHARED_NUMBERS_MIN.max(SHARED_NUMBERS * count);
             if let Some(all) = RangeTombstones::of_few_numbers(raw.iter().cloned(), most) {
-                return (0..=MAX_SEQ, Arc::new(all));
+                return Fragments { count, readers: 0..=MAX_SEQ, set: Arc::new(all) };
             }
             self.is_deep.store(true, Ordering::Relaxed);
         }
@@ -139,7 +143,7 @@ impl Mem {
         let first = numbers().filter(|number| *number <= seq).max().unwrap_or(0);
         let last = numbers().filter(|number| *number > seq).min().map_or(MAX_SEQ, |next| next - 1);
         let seen = raw.iter().filter(|tombstone| tombstone.2 <= seq).cloned();
-        (first..=last, Arc::new(RangeTombstones::seen_at(&[seq], seen)))
+        Fragments { count, readers: first..=last, set: Arc::new(RangeTombstones::seen_at(&[seq], seen)) }
     }
 
     /// The first key after all point entries; empty if there are none.

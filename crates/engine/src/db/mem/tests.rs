@@ -23,7 +23,7 @@ fn readers_at_all_numbers_see_many_tombstones_that_lie_in_each_other() {
             let expected = (probe <= seen && seen > 0).then_some(seen);
             assert_eq!(set.covering(&key(probe), seq), expected, "key {probe} at {seq} of {newest}");
         }
-        assert!(numbers(&set) <= LEAST_NUMBERS.max(NUMBERS * newest as usize), "{newest}");
+        assert!(numbers(&set) <= SHARED_NUMBERS_MIN.max(SHARED_NUMBERS * newest as usize), "{newest}");
     };
     for n in 1..=600 {
         truncate(&mem, n);
