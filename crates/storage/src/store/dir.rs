@@ -291,8 +291,8 @@ impl ReadAt for DirReader {
     }
 
     fn len(&self) -> u64 {
-        // The file may still grow; fstat of an open file does not fail on local file systems.
-        self.file.metadata().map_or(self.opened_len, |m| m.len())
+        // The file may still grow; the call does not fail for an open file on local file systems.
+        sys::names_and_length(&self.file).map_or(self.opened_len, |(_, length)| length)
     }
 
     fn will_need(&self, offset: u64, length: u64) {

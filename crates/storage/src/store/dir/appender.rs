@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Direct writes have this size.
@@ -94,7 +94,7 @@ impl Appender for DirAppender {
                 Output::Direct(file) => return file.lock().sync(),
             };
             // A sync of a log or manifest that another program deleted is worthless. The engine never deletes one that it writes.
-            let is_gone = must_have_name && file.metadata()?.nlink() == 0;
+            let is_gone = must_have_name && sys::names_and_length(file)?.0 == 0;
             if is_gone { Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted while it is open")) } else { Ok(()) }
         })
     }
