@@ -84,7 +84,7 @@ impl Inner {
         let mut resolver = Resolver::new(user_key, seq, core.merge.as_deref(), out).with_expiry(expiry);
         for mem in view.mems() {
             if mem.has_tombstones()
-                && let Some(covering) = mem.tombstones(seq).covering(user_key, seq)
+                && let Some(covering) = mem.covering(user_key, seq)
             {
                 resolver.covered(covering);
             }
