@@ -165,7 +165,7 @@ impl DbIterator {
         let (lower, upper) = bounds(options);
         let (from, to) = (lower.as_deref(), upper.as_deref());
         let mut tombstones = Vec::new();
-        tombstones.extend(view.mems().filter(|m| m.has_tombstones()).map(|m| m.tombstones(moment.seq)));
+        view.mems().filter(|m| m.has_tombstones()).for_each(|m| tombstones.extend(m.tombstones(moment.seq)));
         if view.tree.range_tombstones {
             for table in view.tree.tables().filter(|t| t.info().range_tombstones != 0 && meets(&t.info().range, from, to)) {
                 tombstones.push(table.range_tombstones()?);
@@ -189,6 +189,12 @@ impl DbIterator {
         go(&mut self.cursor)?;
         self.failed = false;
         Ok(())
+    }
+
+    /// A failed move leaves some sources moved and others not: only a seek puts them in step again.
+    #[inline(always)]
+    fn step_cursor(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
+        if self.failed { Ok(()) } else { self.move_cursor(go) }
     }
 
     fn seek_cursor(&mut self, go: impl FnOnce(&mut VisibleCursor<Merge<Source>>) -> Result<()>) -> Result<()> {
@@ -229,16 +235,16 @@ impl DbIterator {
         self.seek_cursor(|cursor| cursor.seek_for_prev(key))
     }
 
-    /// Moves to the next key; does nothing where the iterator stands on none.
+    /// Moves to the next key; does nothing where the iterator stands on none, as after a move that failed.
     pub fn advance(&mut self) -> Result<()> {
         self.steps[0] += 1;
-        self.move_cursor(VisibleCursor::next)
+        self.step_cursor(VisibleCursor::next)
     }
 
-    /// Moves to the previous key; does nothing where the iterator stands on none.
+    /// Moves to the previous key; does nothing where the iterator stands on none, as after a move that failed.
     pub fn retreat(&mut self) -> Result<()> {
         self.steps[1] += 1;
-        self.move_cursor(VisibleCursor::prev)
+        self.step_cursor(VisibleCursor::prev)
     }
 
     /// Stands on a key.

@@ -154,7 +154,9 @@ fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut F
         // A segment that is gone right after it was listed is the writer's doing, too.
         let is_gone = matches!(&log, Err(Error::Io(error)) if error.is_not_found());
         let is_unchanged = manifest::catch_up(primary, loaded)? == 0 && !is_gone;
-        let has_log = log.is_ok() && loaded.state.as_ref().is_some_and(|now| now.needed_log() == state.needed_log());
+        // Records of families that the state does not have would be passed over, and batches would not be whole.
+        let same = |now: &ManifestState| now.needed_log() == state.needed_log() && now.families.keys().eq(state.families.keys());
+        let has_log = log.is_ok() && loaded.state.as_ref().is_some_and(same);
         if is_unchanged || is_whole && has_log {
             return Ok((state, log));
         }

@@ -487,7 +487,7 @@ impl Inner {
             }),
             expired,
             apart,
-            zero_up_to: self.zero_up_to(&settings).map(|cut| self.unless_chosen(core, &settings, cut)),
+            zero_up_to: self.zero_up_to(core, &settings).map(|cut| self.unless_chosen(core, &settings, cut)),
             placement: self.placement(core, &settings),
             times: if settings.window() > 0 || settings.places_by_age() { self.shared.lock().state.times.clone() } else { Arc::default() },
         })

@@ -217,7 +217,11 @@ impl Inner {
     }
 
     /// Entries so old that no setting of the family asks for their age, nor would with twice the age that keeps data from the last level.
-    pub(super) fn zero_up_to(&self, settings: &FamilySettings) -> Option<Cut> {
+    pub(super) fn zero_up_to(&self, core: &FamilyCore, settings: &FamilySettings) -> Option<Cut> {
+        // A snapshot keeps the time to live that it was taken with, and asks for ages although the family has none any more.
+        if !self.snapshots.cuts(core.id).is_empty() {
+            return None;
+        }
         match (settings.ttl_seconds, settings.keeps_numbers_for()) {
             (0, 0) => Some(Cut::ALL),
             (0, seconds) => self.older_than(&self.shared.lock(), seconds),

@@ -1,6 +1,7 @@
 //! Reads: gets, iterators, snapshots, range deletes, merges, the cache.
 
 use super::*;
+use sinter_storage::store::{Calls, EIO, Fault, FaultStore, Operation};
 use sinterdb::{DbIterator, MAX_KEY, WriteBatch};
 use std::collections::BTreeSet;
 
@@ -88,6 +89,44 @@ fn an_iterator_that_stands_nowhere_has_empty_key_and_value() {
     iterator.advance().unwrap();
     iterator.retreat().unwrap();
     assert!(!iterator.valid());
+}
+
+/// Each read of a walk fails once: some sources of the iterator have moved by then, others not.
+#[test]
+fn an_iterator_takes_no_step_from_a_move_that_failed() {
+    let below = memory();
+    let db = try_open(&below, builder().settings(inline()).family("default", small())).unwrap();
+    for half in 0..2 {
+        (half..400).step_by(2).for_each(|n| db.put(&key(n), &noise(n, 200)).unwrap());
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    let mut failures = 0;
+    for at in 0.. {
+        let store = Arc::new(FaultStore::new(below.clone()));
+        let db = try_open(&store, builder().settings(inline()).family("default", small())).unwrap();
+        let mut iterator = iterator(&db, ReadOptions::default());
+        store.inject(Fault::once(Calls::Only(Operation::Read), store.count(Operation::Read) + at, EIO));
+        let mut found = 0;
+        let mut moved = iterator.seek_first();
+        while moved.is_ok() && iterator.valid() {
+            assert_eq!(iterator.key(), key(found));
+            found += 1;
+            moved = iterator.advance();
+        }
+        if moved.is_ok() {
+            assert_eq!(found, 400);
+            break;
+        }
+        failures += 1;
+        for step in [DbIterator::advance, DbIterator::retreat] {
+            step(&mut iterator).unwrap();
+            assert!(!iterator.valid() && iterator.key().is_empty(), "read {at}");
+        }
+        iterator.seek(&key(found)).unwrap();
+        assert_eq!(iterator.map(|entry| entry.unwrap().0).collect::<Vec<_>>(), (found..400).map(key).collect::<Vec<_>>());
+    }
+    assert!(failures > 4, "{failures}");
 }
 
 #[test]
