@@ -331,7 +331,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("BRPOP l 0", &["RPOP l"]),
     ("BLMOVE l m LEFT RIGHT 0", &["LMOVE l m LEFT RIGHT"]),
     ("BRPOPLPUSH l m 0", &["RPOPLPUSH l m"]),
-    ("BLMPOP 0 2 none l LEFT COUNT 2", &["LMPOP 2 none l LEFT COUNT 2"]),
+    ("BLMPOP 0 2 none l LEFT COUNT 2", &["LMPOP 1 l LEFT COUNT 2"]),
     ("BLPOP none 0.01", &[]),
     ("ZADD z 1 a 2 b 3 c", &["ZADD z 1 a 2 b 3 c"]),
     ("BZPOPMIN z 0", &["ZPOPMIN z"]),

@@ -5,11 +5,11 @@
 //! A command has its own name, whatever clients call it here. Deadlines are logged as absolute times, and an expired key or field is logged
 //! as removed before the command that found it expired: replaying the log expires nothing by itself.
 
-use super::arguments::is;
+use super::arguments::{is, numbered_keys};
 use super::forms::LoggedForm;
 use super::spec::WRITE;
 use super::units::Unit;
-use super::{Context, Failure, Server, hash_deadlines, steps};
+use super::{Context, Failure, SYNTAX, Server, hash_deadlines, steps};
 use crate::keyspace::{self, Collection, ConsumerGroup, EntryId, GroupTrace, Keyspace, Kind, Trace};
 use crate::persist::{SaveError, dump};
 use std::borrow::Cow;
@@ -79,8 +79,8 @@ fn note_changes(context: &mut Context, unit: &Unit, (arguments, failed): (&[&[u8
             context.server.feed.put(db, arguments);
             context.server.feed.begin_epoch();
         }
-        LoggedForm::As(name, from, less) => {
-            let rest = arguments.get(from..arguments.len().saturating_sub(less)).unwrap_or_default();
+        LoggedForm::As(name) => {
+            let rest = arguments.get(1..arguments.len().saturating_sub(1)).unwrap_or_default();
             let words: Vec<&[u8]> = [name.as_bytes()].into_iter().chain(rest.iter().copied()).collect();
             context.server.feed.put(db, &words);
         }
@@ -148,6 +148,12 @@ fn note_key(context: &mut Context, form: LoggedForm, (db, key): (usize, &[u8]), 
     let feed = &mut context.server.feed;
     if let LoggedForm::Pop(name) = form {
         feed.put(db, &[name.as_bytes(), key]);
+        return Ok(());
+    }
+    if let LoggedForm::PopSome(name) = form {
+        let (_, rest) = numbered_keys(arguments.get(2..).unwrap_or_default(), SYNTAX)?;
+        let words: Vec<&[u8]> = [name.as_bytes(), b"1", key].into_iter().chain(rest.iter().copied()).collect();
+        feed.put(db, &words);
         return Ok(());
     }
     let Some((head, text)) = context.keyspace.peek(db, key)? else {

@@ -24,8 +24,11 @@ pub(super) enum LoggedForm {
     Values,
     /// A command of this name that removes one element from the changed key.
     Pop(&'static str),
-    /// Another command, with the arguments from the first number on, less the second number at the end.
-    As(&'static str, usize, usize),
+    /// A command of this name with the changed key alone, and the arguments behind the keys of a request that begins with a timeout and a
+    /// number of keys. A request that waited took from the key that woke it, although keys before it may have elements by now.
+    PopSome(&'static str),
+    /// A command of this name with the same arguments, less the last one.
+    As(&'static str),
     /// The entry with its id.
     Entry,
     /// A trim to the current length.
@@ -51,10 +54,10 @@ const FORMS: &[(&str, LoggedForm)] = &[
     ("brpop", LoggedForm::Pop("RPOP")),
     ("bzpopmax", LoggedForm::Pop("ZPOPMAX")),
     ("bzpopmin", LoggedForm::Pop("ZPOPMIN")),
-    ("blmove", LoggedForm::As("LMOVE", 1, 1)),
-    ("brpoplpush", LoggedForm::As("RPOPLPUSH", 1, 1)),
-    ("blmpop", LoggedForm::As("LMPOP", 2, 0)),
-    ("bzmpop", LoggedForm::As("ZMPOP", 2, 0)),
+    ("blmove", LoggedForm::As("LMOVE")),
+    ("brpoplpush", LoggedForm::As("RPOPLPUSH")),
+    ("blmpop", LoggedForm::PopSome("LMPOP")),
+    ("bzmpop", LoggedForm::PopSome("ZMPOP")),
     ("pfcount", LoggedForm::Same),
     ("spop", LoggedForm::ByItself),
     ("xadd", LoggedForm::Entry),

@@ -291,3 +291,25 @@ fn a_handover_names_a_port() {
         assert_eq!(talk.say(&mut client, &format!("FAILOVER TO here {port}")), reply, "{port}");
     }
 }
+
+/// A request that waited takes from the key that woke it, though a key before it has elements by now, or another type.
+#[test]
+fn replicas_take_from_the_key_that_was_served() {
+    let mut talk = Talk::new();
+    let (mut client, mut other) = (talk.client(1), talk.client(2));
+    talk.server.feed.set_source(Source::Effects, &mut talk.keyspace);
+    talk.say(&mut other, "PSYNC ? -1");
+    for line in ["RPUSH b 1 2 3", "RPUSH a 4", "SET s 5", "ZADD y 1 m", "ZADD x 1 n"] {
+        talk.say(&mut client, line);
+    }
+    for (woken, line, reply, logged) in [
+        ("b", "BLMPOP 0 2 a b LEFT", "*2|$1|b|*1|$1|1|", "*4|$5|LMPOP|$1|1|$1|b|$4|LEFT|"),
+        ("b", "BLMPOP 0 2 s b RIGHT COUNT 2", "*2|$1|b|*2|$1|3|$1|2|", "*6|$5|LMPOP|$1|1|$1|b|$5|RIGHT|$5|COUNT|$1|2|"),
+        ("y", "BZMPOP 0 2 x y MIN", "*2|$1|y|*1|*2|$1|m|$1|1|", "*4|$5|ZMPOP|$1|1|$1|y|$3|MIN|"),
+    ] {
+        client.woken = Some(woken.as_bytes().to_vec());
+        assert_eq!(talk.say(&mut client, line), reply, "{line}");
+        let stream = String::from_utf8(talk.server.feed.stream_bytes().to_vec()).unwrap().replace("\r\n", "|");
+        assert!(stream.ends_with(logged), "{line}: {stream}");
+    }
+}
