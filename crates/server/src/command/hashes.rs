@@ -118,8 +118,14 @@ fn hmget(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
+/// The hash at a key, with the number of fields that readers see.
+fn whole(context: &mut Context, key: &[u8]) -> Result<Option<Collection>, Failure> {
+    let found = context.find(key, Kind::Hash)?;
+    Ok(found.map(|found| context.keyspace.without_hidden(found)).transpose()?)
+}
+
 fn hlen(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let head = context.find(arguments[1], Kind::Hash)?;
+    let head = whole(context, arguments[1])?;
     context.reply.count(size(head.as_deref()));
     Ok(())
 }
@@ -145,19 +151,19 @@ fn reply_members(context: &mut Context, head: Option<Collection>, fields: bool, 
 }
 
 fn hgetall(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let head = context.find(arguments[1], Kind::Hash)?;
+    let head = whole(context, arguments[1])?;
     context.reply.map(size(head.as_deref()));
     reply_members(context, head, true, true)
 }
 
 fn hkeys(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let head = context.find(arguments[1], Kind::Hash)?;
+    let head = whole(context, arguments[1])?;
     context.reply.array(size(head.as_deref()));
     reply_members(context, head, true, false)
 }
 
 fn hvals(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
-    let head = context.find(arguments[1], Kind::Hash)?;
+    let head = whole(context, arguments[1])?;
     context.reply.array(size(head.as_deref()));
     reply_members(context, head, false, true)
 }

@@ -44,16 +44,29 @@ impl Keyspace {
     }
 
     /// The collection whose entry was read last, without the due fields of an inline hash if nobody removes them. Those of a larger hash
-    /// are passed over when it is read, and counted.
+    /// are passed over when it is read, and counted: see [`Keyspace::without_hidden`].
     pub(super) fn shown(&self, head: &Head) -> Result<Collection> {
-        let mut found = self.found(head);
-        if self.hides_fields(head)
-            && let Some(inline) = &mut found.inline
-        {
-            let due = inline.remove_due(self.now, usize::MAX)?.len() as u64;
-            found.count = found.count.saturating_sub(due);
-            found.fields.count = found.fields.count.saturating_sub(due);
+        let found = self.found(head);
+        if found.inline.is_some() { self.without_hidden(found) } else { Ok(found) }
+    }
+
+    /// The collection with the number of those fields that readers see. Takes a walk over the due fields of a hash if nobody removes them.
+    pub fn without_hidden(&self, mut found: Collection) -> Result<Collection> {
+        if !self.hides_fields(&found) {
+            return Ok(found);
         }
+        let mut due = 0;
+        if let Some(inline) = &mut found.inline {
+            due = inline.remove_due(self.now, usize::MAX)?.len() as u64;
+            found.fields.count = found.fields.count.saturating_sub(due);
+        } else {
+            let bounds = layout::dues(found.id, found.fields.first, self.now);
+            self.turn.walk(FamilyKind::Elements, &bounds, Direction::Forward, &mut |_, _| {
+                due += 1;
+                ControlFlow::Continue(())
+            })?;
+        }
+        found.count = found.count.saturating_sub(due);
         Ok(found)
     }
 

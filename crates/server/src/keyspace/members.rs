@@ -169,6 +169,22 @@ impl Keyspace {
 
     /// A random member and its value.
     pub fn random_member(&mut self, head: &Collection) -> Result<Option<Member>> {
+        if !self.hides_fields(head) {
+            return self.any_member(head);
+        }
+        for _ in 0..LOOKS {
+            let Some(found) = self.any_member(head)? else { return Ok(None) };
+            if !self.is_hidden(head, &found.0)? {
+                return Ok(Some(found));
+            }
+        }
+        let mut all = self.members(head)?;
+        let position = usize::try_from(self.random_below(all.len().max(1) as u64)).unwrap_or(0);
+        Ok((position < all.len()).then(|| all.swap_remove(position)))
+    }
+
+    /// Like [`Keyspace::random_member`], hidden fields included.
+    fn any_member(&mut self, head: &Collection) -> Result<Option<Member>> {
         if head.count == 0 {
             return Ok(None);
         }
@@ -245,7 +261,8 @@ impl Keyspace {
     /// At most `most` different members with their values, in random order; if that is all of them, in their own order.
     pub fn random_members(&mut self, head: &Collection, most: u64) -> Result<Vec<Member>> {
         let most = most.min(head.count);
-        if head.count > COUNTED && most < head.count / 4 {
+        let hides = self.hides_fields(head);
+        if !hides && head.count > COUNTED && most < head.count / 4 {
             let mut names = HashSet::new();
             let mut picked = Vec::new();
             while (picked.len() as u64) < most {
@@ -259,7 +276,7 @@ impl Keyspace {
         if most == 1 {
             return Ok(self.random_member(head)?.into_iter().collect());
         }
-        let is_few = head.inline.is_none() && head.count <= COUNTED;
+        let is_few = !hides && head.inline.is_none() && head.count <= COUNTED;
         let mut all = if is_few { self.few_members(head)? } else { self.members(head)? };
         if most == head.count {
             return Ok(all);

@@ -91,9 +91,9 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
     if kind == kind::HASH_DEADLINES {
         out.time(head.fields.first)?;
     }
+    let head = &keyspace.without_hidden(Collection::found(head, body))?;
     out.length(head.count)?;
     let mut steps = Steps::default();
-    let head = &Collection::found(head, body);
     match head.kind {
         Kind::String | Kind::Stream => {}
         Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,

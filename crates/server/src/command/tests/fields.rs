@@ -342,3 +342,36 @@ fn dumps_of_other_servers_are_taken() {
         assert_eq!(talk.say(&mut session, "HPEXPIRETIME h FIELDS 3 a b c"), deadlines, "{what}");
     }
 }
+
+/// Nobody removes fields while writes are paused. The length of a reply counts what is in it: otherwise the client would take its next
+/// reply for the rest.
+#[test]
+fn replies_announce_no_field_that_is_hidden() {
+    // The first hash lies in its key's entry; the second does not.
+    for value in ["1".to_owned(), "1".repeat(100)] {
+        let mut talk = Talk::new();
+        let mut client = talk.client(1);
+        let now = talk.keyspace.now();
+        talk.say(&mut client, &format!("HSET h f {value} g 1 h 2"));
+        talk.say(&mut client, &format!("HPEXPIREAT h {} FIELDS 2 g h", now + 10));
+        talk.say(&mut client, "CLIENT PAUSE 5000 WRITE");
+        talk.keyspace.set_now(now + 20);
+        let length = value.len();
+        for (line, reply) in [
+            ("HLEN h", ":1|".to_owned()),
+            ("HGETALL h", format!("*2|$1|f|${length}|{value}|")),
+            ("HKEYS h", "*1|$1|f|".to_owned()),
+            ("HVALS h", format!("*1|${length}|{value}|")),
+            ("HRANDFIELD h", "$1|f|".to_owned()),
+            ("HRANDFIELD h 3", "*1|$1|f|".to_owned()),
+            ("HRANDFIELD h -2", "*2|$1|f|$1|f|".to_owned()),
+            ("HGET h g", "$-1|".to_owned()),
+        ] {
+            assert_eq!(talk.say(&mut client, line), reply, "{line}");
+        }
+        let dump = talk.say(&mut client, "DUMP h");
+        assert!(dump.starts_with('$'), "{dump}");
+        talk.say(&mut client, "CLIENT UNPAUSE");
+        assert_eq!(talk.say(&mut client, "HLEN h"), ":1|");
+    }
+}

@@ -17,9 +17,19 @@ fn hash(keyspace: &mut Keyspace, key: &[u8], fields: u64, deadline: impl Fn(u64)
     keyspace.finish(&edit);
 }
 
-/// Number of fields that a walk and a scan show, and that are found by name.
+/// Number of fields that a walk and a scan show, and that are found by name. So many are counted and picked at random.
 fn shown(keyspace: &mut Keyspace, key: &[u8], fields: u64) -> Option<(usize, usize, usize)> {
     let found = keyspace.collection(0, key, Kind::Hash).unwrap()?;
+    let counted = keyspace.without_hidden(found.clone()).unwrap().count;
+    for most in [1, 2, counted, u64::MAX] {
+        let picked = keyspace.random_members(&found, most).unwrap();
+        assert_eq!(picked.len() as u64, most.min(counted));
+        assert!(picked.iter().all(|(field, _)| keyspace.member(&found, field).unwrap().is_some()));
+    }
+    for _ in 0..20 {
+        let (field, _) = keyspace.random_member(&found).unwrap().unwrap();
+        assert!(keyspace.member(&found, &field).unwrap().is_some());
+    }
     let (mut walked, mut scanned, mut cursor) = (0, 0, 0);
     keyspace
         .walk_members(&found, &mut |_, _| {
@@ -34,6 +44,7 @@ fn shown(keyspace: &mut Keyspace, key: &[u8], fields: u64) -> Option<(usize, usi
         }
     }
     let named = (0..fields).filter(|n| keyspace.member(&found, format!("field:{n}").as_bytes()).unwrap().is_some()).count();
+    assert_eq!(walked as u64, counted);
     Some((walked, scanned, named))
 }
 
