@@ -4,9 +4,10 @@
 
 use crate::common::{Client, Reply, Served, encode};
 use sinter_server::command::configuration::ClientsMemory;
-use sinter_server::command::{Configuration, Fsync, Server};
+use sinter_server::command::{Allowed, Configuration, Fsync, Server};
 use sinter_storage::store::MemoryStore;
 use std::io::Write;
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -192,6 +193,26 @@ fn who_is_gone_gets_nothing() {
     wait_until(|| info(&mut other, "blocked_clients") == "1", "it does not wait");
     assert_eq!(other.ask(&[b"RPUSH", b"k", b"1"]), one(":1"));
     assert_eq!(stays.reply(), Some(Reply::Many(b'*', vec![one("$k"), one("$1")])));
+}
+
+/// Each of the first requests takes longer than a client's share of a turn, so that the end of the stream is seen before the rest has run.
+#[test]
+fn requests_that_have_come_whole_run_although_their_client_is_gone() {
+    let served = with(Configuration { debug_command: Allowed::Yes, ..Configuration::default() });
+    let (mut client, mut other) = (served.client(), served.client());
+    let requests = [encode(&["DEBUG", "SLEEP", "0.03"]), encode(&["INCR", "n"])].concat().repeat(5);
+    client.send(&[requests, b"*1\r\n$8\r\nFLUSHALL".to_vec()].concat());
+    client.sender().shutdown(Shutdown::Write).unwrap();
+    for n in 1..=5 {
+        assert_eq!((client.reply(), client.reply()), (Some(one("+OK")), Some(one(&format!(":{n}")))));
+    }
+    assert_eq!(client.reply(), None);
+    // Behind a request that waits, nothing runs for a client that is gone.
+    let mut client = served.client();
+    client.send(&[encode(&["DEBUG", "SLEEP", "0.03"]), encode(&["BLPOP", "list", "0"]), encode(&["INCR", "n"])].concat());
+    client.sender().shutdown(Shutdown::Write).unwrap();
+    assert_eq!((client.reply(), client.reply()), (Some(one("+OK")), None));
+    assert_eq!((other.ask(&[b"RPUSH", b"list", b"1"]), other.ask(&[b"GET", b"n"])), (one(":1"), one("$5")));
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) const REDACTED: &[u8] = b"(redacted)";
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "slowlog", -2, slowlog)
-    .subcommands(&["get", "help", "len", "reset"])
+    .subcommands(&["get", "help", "len", "reset"], HELP)
     .flags(ADMIN | LOADING | STALE)
     .since("2.2.12")
     .says("Commands that took long", "O(n), n being the number of entries")];
@@ -56,6 +56,9 @@ impl Slowlog {
     }
 }
 
+/// Parameters whose values are secrets.
+const SECRETS: [&str; 5] = ["masterauth", "masteruser", "requirepass", "tls-client-key-file-pass", "tls-key-file-pass"];
+
 /// Indices of the arguments of a request that are secrets.
 pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
     let all = 0..arguments.len();
@@ -68,7 +71,7 @@ pub(super) fn secrets(unit: &str, arguments: &[&[u8]]) -> Vec<usize> {
             auth.map(|at| all.skip(at + 1).collect()).unwrap_or_default()
         }
         "migrate" => migrate::secrets(arguments),
-        "config|set" => all.skip(2).step_by(2).filter(|at| is(arguments[*at], "requirepass")).map(|at| at + 1).collect(),
+        "config|set" => all.skip(2).step_by(2).filter(|at| SECRETS.iter().any(|name| is(arguments[*at], name))).map(|at| at + 1).collect(),
         _ => Vec::new(),
     }
 }
@@ -102,7 +105,7 @@ const HELP: &[&str] = &[
 fn slowlog(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let sub = arguments[1];
     match (sub, &arguments[2..]) {
-        (_, []) if is(sub, "help") => help(context, "SLOWLOG", HELP),
+        (_, []) if is(sub, "help") => help(context, "SLOWLOG", HELP)?,
         (_, []) if is(sub, "len") => context.reply.count(context.server.records.slowlog.len()),
         (_, []) if is(sub, "reset") => {
             context.server.records.slowlog.clear();

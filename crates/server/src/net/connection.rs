@@ -17,7 +17,7 @@ mod primary;
 mod tests;
 
 use super::later::{Failed, LaterStrings};
-use super::stream::{Came, Stream};
+use super::stream::Stream;
 use crate::command::{
     Buffers, Ended, Fsync, Intent, Late, Post, Reason, Server, Session, end_steps, execute_in, give_up, request_name, resume, work,
 };
@@ -122,6 +122,8 @@ pub(super) struct Connection {
     pub is_held: bool,
     /// The client will send nothing more.
     pub is_shut: bool,
+    /// Everything that the client has sent was read, and complete requests are left.
+    is_at_end: bool,
     /// Since when more is to be sent than the client's soft limit, unix milliseconds.
     behind_since: Option<u64>,
     /// Memory that the connection held when it was last measured, bytes.
@@ -184,6 +186,7 @@ impl Connection {
             is_unsettled: false,
             is_held: false,
             is_shut: false,
+            is_at_end: false,
             behind_since: None,
             held: 0,
             is_ending: false,
@@ -269,31 +272,6 @@ impl Connection {
     /// Leaves the requests that have arrived for the next turn.
     pub fn leave(&mut self) {
         self.has_waiting = true;
-    }
-
-    /// Reads once, through a buffer shared by all clients. True: bytes arrived.
-    pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) -> bool {
-        match self.stream.read(buffer, &mut self.input) {
-            // A client that has sent all its requests may still read.
-            Ok(Came::End) if self.waits_for_sync() || self.is_held => self.is_ending = true,
-            Ok(Came::End) => self.is_dead = true,
-            Ok(Came::Bytes(bytes, may_have_more)) => {
-                server.statistics.reads += 1;
-                server.statistics.bytes_in += bytes as u64;
-                self.active = now;
-                self.is_readable = may_have_more || self.is_shut;
-                return true;
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                server.event(Level::Verbose, "tls_failed", &[("id", &self.session.id), ("why", &error)]);
-                self.is_dead = true;
-                return true;
-            }
-            Err(_) => self.is_dead = true,
-        }
-        false
     }
 
     /// Handles the complete requests, and begins none once the server's clock has reached `until`, nanoseconds.

@@ -4,7 +4,9 @@ use super::{Connection, KEPT, STRICT_OUTPUT_MAX};
 use crate::command::Server;
 use crate::keyspace::{EXPECTED_MAX, Keyspace};
 use crate::log::Level;
+use crate::net::stream::Came;
 use crate::resp::Coming;
+use std::io::ErrorKind;
 
 /// Bytes of one request before authentication, all arguments together.
 const STRICT_INPUT_MAX: usize = 64 << 10;
@@ -13,6 +15,35 @@ impl Connection {
     /// Bytes of the input that are not handled yet.
     pub(super) fn unhandled(&self) -> &[u8] {
         self.input.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Reads once, through a buffer shared by all clients. True: bytes arrived.
+    pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) -> bool {
+        match self.stream.read(buffer, &mut self.input) {
+            // Requests that have come whole run, though their client waits for no more than the replies, or not even for these.
+            Ok(Came::End) if self.has_waiting && !self.session.is_waiting() && !self.session.is_in_steps() => {
+                (self.is_at_end, self.is_readable) = (true, false);
+            }
+            // A client that has sent all its requests may still read.
+            Ok(Came::End) if self.waits_for_sync() || self.is_held => self.is_ending = true,
+            Ok(Came::End) => self.is_dead = true,
+            Ok(Came::Bytes(bytes, may_have_more)) => {
+                server.statistics.reads += 1;
+                server.statistics.bytes_in += bytes as u64;
+                self.active = now;
+                self.is_readable = may_have_more || self.is_shut;
+                return true;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                server.event(Level::Verbose, "tls_failed", &[("id", &self.session.id), ("why", &error)]);
+                self.is_dead = true;
+                return true;
+            }
+            Err(_) => self.is_dead = true,
+        }
+        false
     }
 
     /// Tells the keyspace the keys of the next requests, if there is more than one.
@@ -42,9 +73,15 @@ impl Connection {
         }
     }
 
-    /// Drops what is handled, and closes a client of which more is received, or to be sent, than it may have.
+    /// Drops what is handled, ends a client whose requests were its last, and closes one of which more is received, or to be sent, than it
+    /// may have.
     pub(super) fn check_limits(&mut self, keyspace: &Keyspace, server: &mut Server) {
         self.drop_handled();
+        if self.is_at_end && !self.has_waiting {
+            // A `BLPOP` of a client that is gone must not remove an item.
+            self.is_dead |= self.session.is_waiting();
+            self.is_ending = true;
+        }
         self.check_output(server, keyspace.now());
         let bytes = self.unhandled().len();
         if !self.session.is_authenticated {
