@@ -209,6 +209,7 @@ const RANKS: &[(&str, u32)] = &[
     ("server/src/command/hub", 120),
     ("server/src/command/keyspecs", 120),
     ("server/src/command/steps", 120),
+    ("server/src/command/syntax", 120),
     ("server/src/command/units", 120),
     ("server/src/command/usage", 120),
     // Commands on data, and their effects.

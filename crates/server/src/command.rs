@@ -75,6 +75,7 @@ mod streams_read;
 mod streams_references;
 mod strings;
 mod subcommand;
+mod syntax;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -444,10 +445,11 @@ fn unknown_subcommand(arguments: &[&[u8]]) -> Failure {
 }
 
 /// Replies with the help of a command with subcommands.
-fn help(context: &mut Context, name: &str, lines: &[&str]) {
+fn help(context: &mut Context, name: &str, lines: &[&str]) -> Outcome {
     context.reply.array(lines.len() + 3);
     context.reply.simple(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     lines.iter().chain(&["HELP", "    Print this help."]).for_each(|line| context.reply.simple(line));
+    Ok(())
 }
 
 impl Context<'_> {

@@ -3,14 +3,16 @@
 use super::arguments::is;
 use super::keyspecs::{self, Begin, Find, KeySpec};
 use super::spec::{LOADING, STALE, flag_names};
+use super::syntax::{self, Argument};
 use super::units::{Unit, Units, category};
 use super::{Command, Context, Failure, Group, Outcome, SYNTAX, Server, help, unknown_subcommand};
 use crate::glob;
 use crate::resp::Writer;
+use std::borrow::Cow;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "command", -1, command)
-    .subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])
+    .subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"], HELP)
     .flags(LOADING | STALE)
     .since("2.8.13")
     .says("What commands there are", "O(n), n being the number of commands")];
@@ -48,7 +50,7 @@ fn command(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let reply = &mut context.reply;
     let named = |names: &[&[u8]]| names.iter().map(|name| units.find(name).map(|number| units.get(number))).collect::<Vec<_>>();
     match () {
-        () if is(sub, "help") => help(context, "COMMAND", HELP),
+        () if is(sub, "help") => help(context, "COMMAND", HELP)?,
         () if is(sub, "count") => reply.count(commands(units).count()),
         () if is(sub, "info") => {
             let wanted = if rest.is_empty() { commands(units).map(Some).collect() } else { named(rest) };
@@ -139,18 +141,58 @@ fn specify(reply: &mut Writer, spec: &KeySpec) {
     }
 }
 
-/// An entry of `COMMAND DOCS`. Subcommands are described by the `HELP` of their command.
+/// Writes the pair of a map that describes arguments.
+fn take(reply: &mut Writer, arguments: &[Argument]) {
+    reply.bulk(b"arguments");
+    reply.array(arguments.len());
+    for argument in arguments {
+        let flags: Vec<&str> = argument.flag_names().collect();
+        reply.map(3 + usize::from(argument.token.is_some()) + usize::from(!flags.is_empty()));
+        let text = (!argument.kind.has_parts()).then_some(("display_text", argument.name.as_str()));
+        let texts = [("name", argument.name.as_str()), ("type", argument.kind.name())];
+        for (key, value) in texts.into_iter().chain(text).chain(argument.token.map(|token| ("token", token))) {
+            reply.bulk(key.as_bytes());
+            reply.bulk(value.as_bytes());
+        }
+        if !flags.is_empty() {
+            reply.bulk(b"flags");
+            simples(reply, flags.into_iter());
+        }
+        if argument.kind.has_parts() {
+            take(reply, &argument.parts);
+        }
+    }
+}
+
+/// The description of a command or subcommand in one line. The help of a command describes its subcommands.
+fn summary(unit: &Unit) -> Cow<'static, str> {
+    let Some((_, word)) = unit.name.split_once('|') else { return unit.command.summary.into() };
+    if word == "help" {
+        return "Print the subcommands".into();
+    }
+    let is_its_line = |line: &&str| line.split(' ').next().is_some_and(|first| first.eq_ignore_ascii_case(word));
+    let lines = unit.command.help.iter().copied().skip_while(|line| !is_its_line(line)).skip(1);
+    let text: Vec<&str> = lines.map_while(|line| line.strip_prefix("    ")).collect();
+    if text.is_empty() { unit.command.summary.into() } else { text.join(" ").into() }
+}
+
+/// An entry of `COMMAND DOCS`.
 fn document(units: &Units, reply: &mut Writer, unit: &Unit) {
     let command = unit.command;
     reply.bulk(unit.name.as_bytes());
-    let mut pairs = vec![("since", unit.since), ("group", command.group.name())];
+    let summary = summary(unit);
+    let mut pairs = vec![("summary", &*summary), ("since", unit.since), ("group", command.group.name())];
     if unit.parent.is_none() {
-        pairs.extend([("summary", command.summary), ("complexity", command.complexity)]);
+        pairs.push(("complexity", command.complexity));
     }
-    reply.map(pairs.len() + usize::from(!unit.subcommands.is_empty()));
+    let arguments = syntax::arguments(&unit.name);
+    reply.map(pairs.len() + usize::from(!arguments.is_empty()) + usize::from(!unit.subcommands.is_empty()));
     for (key, value) in pairs {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
+    }
+    if !arguments.is_empty() {
+        take(reply, arguments);
     }
     if !unit.subcommands.is_empty() {
         reply.bulk(b"subcommands");

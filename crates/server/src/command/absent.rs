@@ -6,6 +6,7 @@ use super::{Command, Context, Failure, Group, Outcome, help};
 
 const NO_CLUSTER: Failure = Failure::fixed("ERR This instance has cluster support disabled");
 const NO_MODULES: Failure = Failure::fixed("ERR This server loads no modules");
+const MODULE_HELP: &[&str] = &["LIST", "    The modules: none."];
 
 const fn command(group: Group, name: &'static str, arity: i32, flags: u32, run: Run) -> Command {
     Command::new(group, name, arity, run).flags(flags)
@@ -50,11 +51,11 @@ const CLUSTER: &[&str] = &[
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     cluster("asking", 1, FAST),
-    cluster("cluster", -2, 0).subcommands(CLUSTER),
+    cluster("cluster", -2, 0).subcommands(CLUSTER, &[]),
     cluster("readonly", 1, FAST | LOADING | STALE),
     cluster("readwrite", 1, FAST | LOADING | STALE),
     command(Group::Server, "module", -2, ADMIN | NOSCRIPT, module)
-        .subcommands(&["help", "list", "load", "loadex", "unload"])
+        .subcommands(&["help", "list", "load", "loadex", "unload"], MODULE_HELP)
         .since("4.0.0")
         .says("There are no modules", "O(1)"),
 ];
@@ -62,7 +63,7 @@ pub(super) const COMMANDS: &[Command] = &[
 fn module(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments[1] {
         sub if is(sub, "list") => context.reply.array(0),
-        sub if is(sub, "help") => help(context, "MODULE", &["LIST", "    The modules: none."]),
+        sub if is(sub, "help") => help(context, "MODULE", MODULE_HELP)?,
         _ => return Err(NO_MODULES),
     }
     Ok(())

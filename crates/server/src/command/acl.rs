@@ -42,7 +42,10 @@ const REPEATED: usize = 128;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "acl", -2, acl)
-    .subcommands(&["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users", "whoami"])
+    .subcommands(
+        &["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users", "whoami"],
+        HELP,
+    )
     .flags(ADMIN | LOADING | NOSCRIPT | STALE)
     .since("6.0.0")
     .says("Who may do what", "O(n), n being the number of users and rules")];
@@ -356,7 +359,7 @@ const HELP: &[&str] = &[
 fn acl(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let sub = arguments[1].to_ascii_lowercase();
     match (sub.as_slice(), &arguments[2..]) {
-        (b"help", []) => help(context, "ACL", HELP),
+        (b"help", []) => help(context, "ACL", HELP)?,
         (b"cat", []) => {
             context.reply.array(CATEGORIES.len());
             CATEGORIES.iter().for_each(|name| context.reply.bulk(name.as_bytes()));

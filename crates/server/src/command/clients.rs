@@ -6,35 +6,38 @@ use super::client::Client;
 use super::clients_filter::{Filter, is_condition};
 use super::connection::check_name;
 use super::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
-use super::subcommand::{Sub, dispatch, help, wrong_form};
+use super::subcommand::{Sub, dispatch, wrong_form};
 use super::units::Unit;
-use super::{Command, Context, Failure, Group, Outcome, Replies, SYNTAX, slowlog, tracking};
+use super::{Command, Context, Failure, Group, Outcome, Replies, SYNTAX, help, slowlog, tracking};
 use crate::system;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(Group::Connection, "client", -2, client)
-        .subcommands(&[
-            "caching",
-            "capa",
-            "getname",
-            "getredir",
-            "help",
-            "id",
-            "info",
-            "kill",
-            "list",
-            "no-evict",
-            "no-touch",
-            "pause",
-            "reply",
-            "setinfo",
-            "setname",
-            "tracking",
-            "trackinginfo",
-            "unblock",
-            "unpause",
-        ])
+        .subcommands(
+            &[
+                "caching",
+                "capa",
+                "getname",
+                "getredir",
+                "help",
+                "id",
+                "info",
+                "kill",
+                "list",
+                "no-evict",
+                "no-touch",
+                "pause",
+                "reply",
+                "setinfo",
+                "setname",
+                "tracking",
+                "trackinginfo",
+                "unblock",
+                "unpause",
+            ],
+            HELP,
+        )
         .flags(LOADING | STALE | NOSCRIPT)
         .since("2.4.0")
         .says("Ask about connections, and name, pause, wake or close them", "O(n), n being the number of clients"),
@@ -96,7 +99,6 @@ impl Pause {
 }
 
 const HELP: &[&str] = &[
-    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CACHING (YES|NO)",
     "    Whether the reply to the next request is cached, with tracking by OPTIN or OPTOUT.",
     "CAPA <option> [options...]",
@@ -136,8 +138,6 @@ const HELP: &[&str] = &[
     "    End the wait of a connection.",
     "UNPAUSE",
     "    End a pause.",
-    "HELP",
-    "    Print this help.",
 ];
 
 const SUBCOMMANDS: &[Sub] = &[
@@ -152,7 +152,7 @@ const SUBCOMMANDS: &[Sub] = &[
         Ok(())
     }),
     Sub("getredir", 2, tracking::get_redirect),
-    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("help", 2, |context, _| help(context, "CLIENT", HELP)),
     Sub("id", 2, |context, _| {
         context.reply.integer(i64::try_from(context.session.id).unwrap_or(i64::MAX));
         Ok(())

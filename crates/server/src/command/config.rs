@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "config", -2, config)
-    .subcommands(&["get", "help", "resetstat", "rewrite", "set"])
+    .subcommands(&["get", "help", "resetstat", "rewrite", "set"], HELP)
     .flags(ADMIN | LOADING | NOSCRIPT | STALE)
     .since("2.0.0")
     .says("Read and change the configuration", "O(n), n being the number of parameters")];
@@ -33,7 +33,7 @@ const HELP: &[&str] = &[
 fn config(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let sub = arguments[1];
     match () {
-        () if is(sub, "help") => help(context, "CONFIG", HELP),
+        () if is(sub, "help") => help(context, "CONFIG", HELP)?,
         () if is(sub, "get") && arguments.len() > 2 => get(context, &arguments[2..]),
         () if is(sub, "set") && arguments.len() > 3 => {
             set(context, &arguments[2..])?;

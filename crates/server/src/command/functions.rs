@@ -5,8 +5,8 @@ use super::arguments::{Rest, is};
 use super::scripting;
 use super::scripts::runner;
 use super::spec::{LOADING, MAY_REPLICATE, NOSCRIPT, READ, STALE};
-use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::{Command, Context, Failure, Group, Outcome, effects};
+use super::subcommand::{Sub, dispatch, wrong_form};
+use super::{Command, Context, Failure, Group, Outcome, effects, help};
 use crate::glob;
 use crate::rdb::{self, Output, Version, open_value};
 use crate::resp::Writer;
@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .since("7.0.0")
         .says("Run a function that does not write", "that of the function"),
     Command::new(Group::Scripting, "function", -2, function)
-        .subcommands(&["delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats"])
+        .subcommands(&["delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats"], HELP)
         .flags(NOSCRIPT | LOADING | STALE)
         .since("7.0.0")
         .says("Load, list, save and remove libraries of functions", "O(n), n being the number of libraries"),
@@ -31,7 +31,7 @@ const FUNCTION: &[Sub] = &[
     Sub("delete", 3, delete),
     Sub("dump", 2, dump),
     Sub("flush", -2, flush),
-    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("help", 2, |context, _| help(context, "FUNCTION", HELP)),
     Sub("kill", 2, kill),
     Sub("list", -2, list),
     Sub("load", -3, load),
@@ -40,7 +40,6 @@ const FUNCTION: &[Sub] = &[
 ];
 
 const HELP: &[&str] = &[
-    "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DELETE <library-name>",
     "    Remove a library.",
     "DUMP",
@@ -57,8 +56,6 @@ const HELP: &[&str] = &[
     "    Add the libraries of a value from DUMP: instead of all others, only if they are new, or in place of those of their names.",
     "STATS",
     "    Which function is running, and what can run one.",
-    "HELP",
-    "    Print this help.",
 ];
 
 fn fcall(context: &mut Context, arguments: &[&[u8]], is_read_only: bool) -> Outcome {

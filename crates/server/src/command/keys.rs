@@ -3,7 +3,7 @@
 use super::arguments::{Rest, integer, is};
 use super::encoding::encoding;
 use super::spec::{DENYOOM, FAST, KEEPS_USE, READ, Run, WRITE};
-use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, unknown_subcommand, wrong_arity};
+use super::{Command, Context, DB_INDEX, Failure, Group, NO_SUCH_KEY, Outcome, SYNTAX, help, unknown_subcommand, wrong_arity};
 use crate::keyspace::{DATABASES, Head, check_key};
 
 const NO_FREQUENCY: Failure = Failure::fixed(
@@ -33,7 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
     key("expiretime", 2, expiretime).flags(READ | FAST | KEEPS_USE).since("7.0.0").says("The second at which a key ends", "O(1)"),
     key("move", 3, move_key).flags(WRITE | FAST).says("Move a key to another database", "O(1)"),
     key("object", -2, object)
-        .subcommands(&["encoding", "freq", "help", "idletime", "refcount"])
+        .subcommands(&["encoding", "freq", "help", "idletime", "refcount"], OBJECT_HELP)
         .keys(2, 2, 1)
         .flags(READ | KEEPS_USE)
         .since("2.2.3")
@@ -279,7 +279,6 @@ fn copy_key(context: &mut Context, from: (usize, &[u8]), to: (usize, &[u8])) -> 
 }
 
 const OBJECT_HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ENCODING <key>",
     "    The name of the encoding that Redis would have for what the key holds.",
     "FREQ <key>",
@@ -288,8 +287,6 @@ const OBJECT_HELP: &[&str] = &[
     "    Seconds since the key was used, as far as that is in memory.",
     "REFCOUNT <key>",
     "    1.",
-    "HELP",
-    "    Print this help.",
 ];
 
 /// Subcommands of `OBJECT`.
@@ -297,10 +294,7 @@ const OBJECT_WORDS: [&str; 4] = ["encoding", "freq", "idletime", "refcount"];
 
 fn object(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     match arguments {
-        [_, word] if is(word, "help") => {
-            context.reply.array(OBJECT_HELP.len());
-            OBJECT_HELP.iter().for_each(|line| context.reply.simple(line));
-        }
+        [_, word] if is(word, "help") => help(context, "OBJECT", OBJECT_HELP)?,
         [_, word, key] if OBJECT_WORDS.iter().any(|known| is(word, known)) => {
             let Some(head) = context.counted(|context| context.keyspace.find(context.session.db, key))? else {
                 context.reply.null();

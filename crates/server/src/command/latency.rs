@@ -12,7 +12,7 @@ const SAMPLES: usize = 160;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "latency", -2, latency)
-    .subcommands(&["doctor", "graph", "help", "histogram", "history", "latest", "reset"])
+    .subcommands(&["doctor", "graph", "help", "histogram", "history", "latest", "reset"], HELP)
     .flags(ADMIN | LOADING | NOSCRIPT | STALE)
     .since("2.8.13")
     .says("Moments in which something took long", "O(n), n being the number of moments")];
@@ -66,7 +66,7 @@ const HELP: &[&str] = &[
 fn latency(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let sub = arguments[1];
     match (sub, &arguments[2..]) {
-        (_, []) if is(sub, "help") => help(context, "LATENCY", HELP),
+        (_, []) if is(sub, "help") => help(context, "LATENCY", HELP)?,
         (_, []) if is(sub, "doctor") => {
             let report = doctor(context);
             context.reply.verbatim(*b"txt", report.as_bytes());

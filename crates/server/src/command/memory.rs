@@ -9,7 +9,7 @@ use sinter_storage::store::give_back_free;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Command::new(Group::Server, "memory", -2, memory)
-    .subcommands(&["doctor", "help", "malloc-stats", "purge", "stats", "usage"])
+    .subcommands(&["doctor", "help", "malloc-stats", "purge", "stats", "usage"], HELP)
     .flags(READ | LOADING | STALE | KEEPS_USE)
     .since("4.0.0")
     .says("What takes memory", "O(1), O(n) for USAGE, n being the number of samples")];
@@ -34,7 +34,7 @@ const SAMPLES: u64 = 5;
 fn memory(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
     let sub = arguments[1];
     match (sub, &arguments[2..]) {
-        (_, []) if is(sub, "help") => help(context, "MEMORY", HELP),
+        (_, []) if is(sub, "help") => help(context, "MEMORY", HELP)?,
         (_, [key, options @ ..]) if is(sub, "usage") => usage(context, key, options)?,
         (_, []) if is(sub, "stats") => stats(context),
         (_, []) if is(sub, "doctor") => {

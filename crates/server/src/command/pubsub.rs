@@ -2,8 +2,8 @@
 
 use super::hub::Topic;
 use super::spec::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, Run, STALE};
-use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::{Command, Context, Failure, Group, Outcome, effects};
+use super::subcommand::{Sub, dispatch, wrong_form};
+use super::{Command, Context, Failure, Group, Outcome, effects, help};
 use crate::glob;
 
 const fn messages(name: &'static str, arity: i32, run: Run) -> Command {
@@ -17,7 +17,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE)
         .says("Send a message to a channel", "O(n+m), n being those who listen to the channel and m all patterns"),
     messages("pubsub", -2, pubsub)
-        .subcommands(&["channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"])
+        .subcommands(&["channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"], HELP)
         .flags(PUBSUB | LOADING | STALE)
         .since("2.8.0")
         .says("Ask who listens to what", "O(n), n being the number of channels"),
@@ -124,7 +124,6 @@ fn spublish(context: &mut Context, arguments: &[&[u8]]) -> Outcome {
 }
 
 const HELP: &[&str] = &[
-    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANNELS [<pattern>]",
     "    The channels that anybody listens to, or those that match.",
     "NUMPAT",
@@ -135,13 +134,11 @@ const HELP: &[&str] = &[
     "    The shard channels that anybody listens to, or those that match.",
     "SHARDNUMSUB [<shardchannel> ...]",
     "    How many listen to each shard channel.",
-    "HELP",
-    "    Print this help.",
 ];
 
 const SUBCOMMANDS: &[Sub] = &[
     Sub("channels", -2, |context, arguments| channels(context, arguments, Topic::Channel)),
-    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("help", 2, |context, _| help(context, "PUBSUB", HELP)),
     Sub("numpat", 2, |context, _| {
         let patterns = context.server.hub.all(Topic::Pattern).len();
         context.reply.count(patterns);

@@ -3,8 +3,8 @@
 use super::arguments::is;
 use super::scripting;
 use super::spec::{MAY_REPLICATE, MOVABLE, NO_MANDATORY_KEYS, NOSCRIPT, READ, Run, SKIP_MONITOR, STALE};
-use super::subcommand::{Sub, dispatch, help};
-use super::{Command, Context, Failure, Group, NOT_INTEGER, Outcome};
+use super::subcommand::{Sub, dispatch};
+use super::{Command, Context, Failure, Group, NOT_INTEGER, Outcome, help};
 use sinter_script::{Digest, Program};
 
 const NO_SCRIPT: Failure = Failure::fixed("NOSCRIPT No matching script. Please use EVAL.");
@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .since("7.0.0")
         .says("Run a script of the cache that does not write", "that of the script"),
     Command::new(Group::Scripting, "script", -2, script)
-        .subcommands(&["debug", "exists", "flush", "help", "kill", "load"])
+        .subcommands(&["debug", "exists", "flush", "help", "kill", "load"], HELP)
         .flags(NOSCRIPT)
         .since("2.6.0")
         .says("Ask for scripts of the cache, load and end them", "O(n), n being the number of scripts"),
@@ -57,13 +57,12 @@ const SCRIPT: &[Sub] = &[
     Sub("debug", 3, debug),
     Sub("exists", -3, exists),
     Sub("flush", -2, flush),
-    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("help", 2, |context, _| help(context, "SCRIPT", HELP)),
     Sub("kill", 2, kill),
     Sub("load", 3, load),
 ];
 
 const HELP: &[&str] = &[
-    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "DEBUG (YES|SYNC|NO)",
     "    Refused but for NO: there is no debugger.",
     "EXISTS <sha1> [<sha1> ...]",
@@ -74,8 +73,6 @@ const HELP: &[&str] = &[
     "    End the script that is running, unless it has written.",
     "LOAD <script>",
     "    Put a script into the cache.",
-    "HELP",
-    "    Print this help.",
 ];
 
 fn script(context: &mut Context, arguments: &[&[u8]]) -> Outcome {

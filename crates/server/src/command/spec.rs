@@ -164,6 +164,8 @@ pub struct Command {
     pub keys: (i32, i32, i32),
     /// Subcommands; empty: any word is an argument.
     pub subcommands: &'static [&'static str],
+    /// Descriptions of subcommands: lines of their arguments, such as `GET <pattern>`, and under each of them indented text.
+    pub(super) help: &'static [&'static str],
     /// The group of the command.
     pub group: Group,
     /// The first version of Redis that has the command.
@@ -179,7 +181,20 @@ pub struct Command {
 impl Command {
     pub(super) const fn new(group: Group, name: &'static str, arity: i32, run: Run) -> Self {
         let (keys, since) = ((0, 0, 0), "1.0.0");
-        Command { name, arity, flags: 0, finds_keys: None, keys, subcommands: &[], group, since, summary: "", complexity: "O(1)", run }
+        Command {
+            name,
+            arity,
+            flags: 0,
+            finds_keys: None,
+            keys,
+            subcommands: &[],
+            help: &[],
+            group,
+            since,
+            summary: "",
+            complexity: "O(1)",
+            run,
+        }
     }
 
     pub(super) const fn flags(mut self, flags: u32) -> Self {
@@ -197,8 +212,8 @@ impl Command {
         self
     }
 
-    pub(super) const fn subcommands(mut self, words: &'static [&'static str]) -> Self {
-        self.subcommands = words;
+    pub(super) const fn subcommands(mut self, words: &'static [&'static str], help: &'static [&'static str]) -> Self {
+        (self.subcommands, self.help) = (words, help);
         self
     }
 

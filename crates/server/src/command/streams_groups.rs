@@ -3,8 +3,8 @@
 use super::arguments::{Rest, integer_or, is};
 use super::spec::{DENYOOM, FAST, NEEDS_IDS, READ, WRITE};
 use super::streams_ids::{entry_id, entry_ids, id_or_edge, range_end, range_start, reply_entry, reply_id, stream};
-use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::{Command, Context, Failure, Outcome, SYNTAX};
+use super::subcommand::{Sub, dispatch, wrong_form};
+use super::{Command, Context, Failure, Outcome, SYNTAX, help};
 use crate::keyspace::{Change, ConsumerGroup, EntryId, GroupEdit, Head, Kind, Pending, check_member};
 use crate::resp::Writer;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .says("Give a consumer what is pending for long", "O(n), n being the pending entries that are looked at"),
     stream("xclaim", -6, xclaim).flags(WRITE | FAST | NEEDS_IDS).says("Give a consumer pending entries", "O(n), n being the number of ids"),
     stream("xgroup", -2, xgroup)
-        .subcommands(&["create", "createconsumer", "delconsumer", "destroy", "help", "setid"])
+        .subcommands(&["create", "createconsumer", "delconsumer", "destroy", "help", "setid"], HELP)
         .keys(2, 2, 1)
         .flags(WRITE | DENYOOM)
         .says("Make, change and remove groups", "O(1), and O(n) to remove a consumer, n being what it has pending"),
@@ -55,7 +55,6 @@ fn find_group<'a>(context: &mut Context, arguments: &[&'a [u8]]) -> Result<Optio
 }
 
 const HELP: &[&str] = &[
-    "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CREATE <key> <groupname> <id|$> [MKSTREAM] [ENTRIESREAD entries_read]",
     "    Make a group that is given what comes behind an id, and with MKSTREAM the stream, too.",
     "CREATECONSUMER <key> <groupname> <consumer>",
@@ -66,8 +65,6 @@ const HELP: &[&str] = &[
     "    Remove a group.",
     "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
     "    Set the id up to which a group was given entries.",
-    "HELP",
-    "    Print this help.",
 ];
 
 const XGROUP: &[Sub] = &[
@@ -75,7 +72,7 @@ const XGROUP: &[Sub] = &[
     Sub("createconsumer", 5, create_consumer),
     Sub("delconsumer", 5, delete_consumer),
     Sub("destroy", 4, destroy),
-    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("help", 2, |context, _| help(context, "XGROUP", HELP)),
     Sub("setid", -5, set_id),
 ];
 

@@ -4,8 +4,8 @@ use super::arguments::{Rest, is};
 use super::spec::READ;
 use super::streams_groups::no_such_group;
 use super::streams_ids::{reply_entry, reply_id, reply_range, stream};
-use super::subcommand::{Sub, dispatch, help, wrong_form};
-use super::{Command, Context, Failure, NO_SUCH_KEY, Outcome};
+use super::subcommand::{Sub, dispatch, wrong_form};
+use super::{Command, Context, Failure, NO_SUCH_KEY, Outcome, help};
 use crate::keyspace::{Consumer, ConsumerGroup, EntryId, Head, Pending};
 use crate::resp::Writer;
 use std::collections::HashMap;
@@ -16,27 +16,24 @@ const SHOWN: u64 = 10;
 
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[stream("xinfo", -2, xinfo)
-    .subcommands(&["consumers", "groups", "help", "stream"])
+    .subcommands(&["consumers", "groups", "help", "stream"], HELP)
     .keys(2, 2, 1)
     .flags(READ)
     .says("What is known of a stream", "O(n), n being the groups, the consumers, or what is shown of the entries")];
 
 const HELP: &[&str] = &[
-    "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CONSUMERS <key> <groupname>",
     "    The consumers of a group.",
     "GROUPS <key>",
     "    The groups of a stream.",
     "STREAM <key> [FULL [COUNT <count>]]",
     "    What is known of a stream, and with FULL also its entries and groups.",
-    "HELP",
-    "    Print this help.",
 ];
 
 const XINFO: &[Sub] = &[
     Sub("consumers", 4, consumers),
     Sub("groups", 3, groups),
-    Sub("help", 2, |context, _| help(context, HELP)),
+    Sub("help", 2, |context, _| help(context, "XINFO", HELP)),
     Sub("stream", -3, stream_info),
 ];
 

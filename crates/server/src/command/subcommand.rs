@@ -22,10 +22,3 @@ pub(super) fn wrong_form(arguments: &[&[u8]]) -> Failure {
     let sub = arguments[1].get(..128).unwrap_or(arguments[1]);
     Failure::new([b"ERR unknown subcommand or wrong number of arguments for '", sub, b"'. Try ", &name[..], b" HELP."].concat())
 }
-
-/// Replies with lines of text.
-pub(super) fn help(context: &mut Context, lines: &[&str]) -> Outcome {
-    context.reply.array(lines.len());
-    lines.iter().for_each(|line| context.reply.simple(line));
-    Ok(())
-}
