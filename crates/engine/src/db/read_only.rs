@@ -154,9 +154,7 @@ fn hold(primary: &dyn Store, all: &dyn Store, loaded: &mut Loaded, files: &mut F
         // A segment that is gone right after it was listed is the writer's doing, too.
         let is_gone = matches!(&log, Err(Error::Io(error)) if error.is_not_found());
         let is_unchanged = manifest::catch_up(primary, loaded)? == 0 && !is_gone;
-        // Records of families that the state does not have would be passed over, and batches would not be whole.
-        let same = |now: &ManifestState| now.needed_log() == state.needed_log() && now.families.keys().eq(state.families.keys());
-        let has_log = log.is_ok() && loaded.state.as_ref().is_some_and(same);
+        let has_log = log.is_ok() && loaded.state.as_ref().is_some_and(|now| now.needed_log() == state.needed_log());
         if is_unchanged || is_whole && has_log {
             return Ok((state, log));
         }
@@ -224,8 +222,14 @@ impl Builder {
         let opening = &mut Opening { loaded: &mut loaded, state: &mut state, locks: &mut locks, ledger: &ledger, files, before };
         let mut media = self.open_tiers(&primary, opening)?;
         let (mut state, log) = hold(&*primary, &*media.store, &mut loaded, held)?;
+        let families: Vec<u32> = state.families.keys().copied().collect();
         self.merge_settings(&mut state)?;
         let mut survey = survey(log?, &state)?;
+        // Records of families that the state does not have are passed over: batches that the log has got meanwhile would not be whole.
+        manifest::catch_up(&*primary, &mut loaded)?;
+        if !loaded.state.as_ref().is_some_and(|now| now.families.keys().eq(&families)) {
+            return Err(Error::Busy(BUSY.into()));
+        }
         if let Some(manifest) = loaded.live {
             survey.report.cut(manifest, &loaded.end);
         }
@@ -237,7 +241,7 @@ impl Builder {
 #[cfg(test)]
 mod tests {
     use super::see;
-    use crate::db::{Builder, Db, verify_files};
+    use crate::db::{Builder, Db, ReadOptions, WriteBatch, WriteOptions, verify_files};
     use crate::error::Error;
     use crate::settings::{DbSettings, FamilySettings};
     use parking_lot::Mutex;
@@ -376,6 +380,41 @@ mod tests {
             let store = Arc::new(Beside { store: image, at: At::List, work: Box::new(recover), times: Mutex::new(times) });
             let db = Builder::default().read_only().open_store(store).unwrap_or_else(|e| panic!("{times}: {e}"));
             assert_eq!(db.iter().collect::<crate::error::Result<Vec<_>>>().unwrap().len(), 50, "{times}");
+        }
+    }
+
+    /// A family is made, or dropped, and a batch is written, between the reader's looks at the manifest and at the log.
+    #[test]
+    fn batches_of_families_that_come_and_go_are_whole() {
+        for is_made in [true, false] {
+            for times in 1..5 {
+                let store = Arc::new(MemoryStore::new());
+                let db = writer(&store);
+                let old = db.create_family("old", FamilySettings::default()).unwrap();
+                db.put(b"k", b"old").unwrap();
+                let work = move |left| {
+                    let made = (is_made && left == 0).then(|| db.create_family("new", FamilySettings::default()).unwrap());
+                    let mut batch = WriteBatch::new();
+                    batch.put(b"k", b"new");
+                    if let Some(made) = &made {
+                        batch.put_in(made, b"k", b"new");
+                    }
+                    db.write(&mut batch, &WriteOptions::default()).unwrap();
+                    if !is_made && left == 0 {
+                        db.drop_family(&old).unwrap();
+                    }
+                };
+                let store = Arc::new(Beside { store, at: At::Open(FileKind::Log), work: Box::new(work), times: Mutex::new(times) });
+                let reader = Builder::default().read_only().open_store(store.clone()).unwrap_or_else(|e| panic!("{times}: {e}"));
+                if *store.times.lock() > 0 {
+                    continue;
+                }
+                assert_eq!(reader.get(b"k").unwrap().unwrap(), b"new");
+                assert_eq!((reader.family("old").is_some(), reader.family("new").is_some()), (is_made, is_made), "{times}");
+                if let Some(family) = reader.family("new") {
+                    assert_eq!(reader.get_with(&family, b"k", &ReadOptions::default()).unwrap().unwrap(), b"new");
+                }
+            }
         }
     }
 

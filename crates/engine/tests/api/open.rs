@@ -1,9 +1,7 @@
 //! Opening: things that are created, refused, remembered.
 
 use super::*;
-use parking_lot::Mutex;
-use sinter_storage::store::{Appender, FileId, FileKind, Hint, ReadAt, Result as StoreResult, Store, StoreLock};
-use sinterdb::WriteBatch;
+use sinter_storage::store::Store;
 use std::path::Path;
 use std::process::Command;
 
@@ -96,90 +94,6 @@ fn a_read_only_handle_opens_beside_a_writer_and_changes_nothing() {
     drop(reader);
     assert_eq!(store.list().unwrap().len(), files.len());
     assert_eq!(db.get(b"later").unwrap().unwrap(), b"3");
-}
-
-/// A store on which something happens before a log is opened first.
-struct Acting {
-    below: Arc<MemoryStore>,
-    action: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl std::fmt::Debug for Acting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.below.fmt(f)
-    }
-}
-
-impl Store for Acting {
-    fn create(&self, id: FileId, hint: &Hint) -> StoreResult<Box<dyn Appender>> {
-        self.below.create(id, hint)
-    }
-
-    fn open(&self, id: FileId) -> StoreResult<Arc<dyn ReadAt>> {
-        if id.kind == FileKind::Log
-            && let Some(action) = self.action.lock().take()
-        {
-            action();
-        }
-        self.below.open(id)
-    }
-
-    fn delete(&self, id: FileId) -> StoreResult<()> {
-        self.below.delete(id)
-    }
-
-    fn list(&self) -> StoreResult<Vec<(FileId, u64)>> {
-        self.below.list()
-    }
-
-    fn sync_names(&self) -> StoreResult<()> {
-        self.below.sync_names()
-    }
-
-    fn free_bytes(&self) -> StoreResult<Option<u64>> {
-        self.below.free_bytes()
-    }
-
-    fn lock(&self) -> StoreResult<Box<dyn StoreLock>> {
-        self.below.lock()
-    }
-}
-
-/// A family that is made, or dropped, between the reader's looks at the manifest and at the log.
-#[test]
-fn a_read_only_handle_has_whole_batches_of_all_families() {
-    for is_made in [true, false] {
-        let below = memory();
-        let db = open(&below);
-        db.put(b"k", b"old").unwrap();
-        let old = db.create_family("old", small()).unwrap();
-        db.put_with(&old, b"k", b"old", &WriteOptions::default()).unwrap();
-        let writer = db.clone();
-        let action = move || {
-            let family = if is_made { writer.create_family("new", small()).unwrap() } else { old };
-            let mut batch = WriteBatch::new();
-            batch.put(b"k", b"new");
-            if is_made {
-                batch.put_in(&family, b"k", b"new");
-            }
-            writer.write(&mut batch, &WriteOptions::default()).unwrap();
-            if !is_made {
-                writer.drop_family(&family).unwrap();
-            }
-        };
-        let store = Arc::new(Acting { below, action: Mutex::new(Some(Box::new(action))) });
-        let reader = try_open(&store, builder().read_only()).unwrap();
-        let has_new = reader.get(b"k").unwrap().unwrap() == b"new";
-        let names = [reader.family("old").is_some(), reader.family("new").is_some()];
-        assert!(
-            store.action.lock().is_none() && names == if is_made { [true, has_new] } else { [!has_new, false] },
-            "{has_new}, {names:?}"
-        );
-        if let Some(family) = reader.family("new") {
-            assert_eq!(reader.get_with(&family, b"k", &ReadOptions::default()).unwrap().unwrap(), b"new");
-        }
-        drop(db);
-    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ const HELP: &[&str] = &[
     "GETKEYS <full-command>",
     "    Which arguments of a command are keys.",
     "GETKEYSANDFLAGS <full-command>",
-    "    The same, and what is done to each of them.",
+    "    Which arguments of a command are keys, and what is done to each of them.",
     "INFO [<command-name> ...]",
     "    What is known of commands.",
     "LIST [FILTERBY (ACLCAT <category>|PATTERN <pattern>|MODULE <module>)]",

@@ -4,6 +4,7 @@ use super::arguments::{count, is};
 use super::{Context, Failure, OUT_OF_RANGE, Outcome, SYNTAX};
 use crate::keyspace::{Head, Kind, Member, check_member};
 use crate::resp::REPLIES_MAX;
+use std::ops::ControlFlow;
 
 /// Members that may be picked with repetition, at most: the reply is built in memory.
 const PICKS_MAX: u64 = 1 << 22;
@@ -69,13 +70,10 @@ fn pick(context: &mut Context, key: &[u8], kind: Kind, number: i64) -> Result<Ve
         return Err(OUT_OF_RANGE);
     }
     let (mut picked, mut bytes) = (Vec::new(), 0);
-    for _ in 0..number.unsigned_abs() {
-        let Some(member) = context.keyspace.random_member(&head)? else { break };
+    context.keyspace.pick_members(&head, number.unsigned_abs(), &mut |member| {
         bytes += member.0.len() + member.1.len();
-        if bytes > REPLIES_MAX {
-            return Err(OUT_OF_RANGE);
-        }
         picked.push(member);
-    }
-    Ok(picked)
+        if bytes > REPLIES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if bytes > REPLIES_MAX { Err(OUT_OF_RANGE) } else { Ok(picked) }
 }

@@ -5,7 +5,8 @@
 //! one by the name of the field (`layout`). The value of a field lies in one place with and without a deadline.
 //!
 //! No reader sees a field whose deadline has passed: a command that finds the hash first removes such fields. So reads of fields, walks,
-//! sizes and positions need not check deadlines. [`Keyspace::remove_expired`] removes due fields of hashes that no command finds; the hash
+//! sizes and positions need not check deadlines, except where nobody removes anything, on replicas and while writes are paused
+//! ([`Passed::Hidden`]): there, readers pass over such fields. [`Keyspace::remove_expired`] removes due fields of hashes that no command finds; the hash
 //! stands among the deadlines of keys with its earliest deadline, so no search is needed. A hash of which all fields are due is removed as
 //! a whole, whatever its size. Walks over all keys show a hash until its due fields are removed.
 
@@ -44,7 +45,7 @@ impl Keyspace {
     }
 
     /// The collection whose entry was read last, without the due fields of an inline hash if nobody removes them. Those of a larger hash
-    /// are passed over when it is read, and counted: see [`Keyspace::without_hidden`].
+    /// are passed over when it is read, but its count includes them: see [`Keyspace::without_hidden`].
     pub(super) fn shown(&self, head: &Head) -> Result<Collection> {
         let found = self.found(head);
         if found.inline.is_some() { self.without_hidden(found) } else { Ok(found) }

@@ -169,21 +169,48 @@ impl Keyspace {
 
     /// A random member and its value.
     pub fn random_member(&mut self, head: &Collection) -> Result<Option<Member>> {
-        if !self.hides_fields(head) {
-            return self.any_member(head);
+        let mut found = None;
+        self.pick_members(head, 1, &mut |member| {
+            found = Some(member);
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    /// Shows `visit` random members, `times` of them, until it breaks. The same one may come again.
+    pub fn pick_members(&mut self, head: &Collection, times: u64, visit: &mut dyn FnMut(Member) -> ControlFlow<()>) -> Result<()> {
+        // Once a search among many hidden fields was in vain: all fields but these.
+        let mut all: Option<Vec<Member>> = None;
+        for _ in 0..times {
+            let mut found = if all.is_none() { self.shown_member(head)? } else { None };
+            if found.is_none() && self.hides_fields(head) {
+                let all = match &mut all {
+                    Some(all) => all,
+                    None => all.insert(self.members(head)?),
+                };
+                let position = self.random_below(all.len().max(1) as u64);
+                found = usize::try_from(position).ok().and_then(|position| all.get(position)).cloned();
+            }
+            let Some(member) = found else { break };
+            if visit(member).is_break() {
+                break;
+            }
         }
+        Ok(())
+    }
+
+    /// A random member that is not hidden. `None`: there is no member, or many looks have met hidden fields alone.
+    fn shown_member(&mut self, head: &Collection) -> Result<Option<Member>> {
         for _ in 0..LOOKS {
             let Some(found) = self.any_member(head)? else { return Ok(None) };
             if !self.is_hidden(head, &found.0)? {
                 return Ok(Some(found));
             }
         }
-        let mut all = self.members(head)?;
-        let position = usize::try_from(self.random_below(all.len().max(1) as u64)).unwrap_or(0);
-        Ok((position < all.len()).then(|| all.swap_remove(position)))
+        Ok(None)
     }
 
-    /// Like [`Keyspace::random_member`], hidden fields included.
+    /// A random member, which may be hidden.
     fn any_member(&mut self, head: &Collection) -> Result<Option<Member>> {
         if head.count == 0 {
             return Ok(None);
@@ -260,9 +287,10 @@ impl Keyspace {
 
     /// At most `most` different members with their values, in random order; if that is all of them, in their own order.
     pub fn random_members(&mut self, head: &Collection, most: u64) -> Result<Vec<Member>> {
-        let most = most.min(head.count);
-        let hides = self.hides_fields(head);
-        if !hides && head.count > COUNTED && most < head.count / 4 {
+        let hides = head.inline.is_none() && self.hides_fields(head);
+        let shown = if hides { self.without_hidden(head.clone())?.count } else { head.count };
+        let most = most.min(shown);
+        if shown > COUNTED && most < shown / 4 && shown > head.count / 4 {
             let mut names = HashSet::new();
             let mut picked = Vec::new();
             while (picked.len() as u64) < most {
@@ -278,7 +306,7 @@ impl Keyspace {
         }
         let is_few = !hides && head.inline.is_none() && head.count <= COUNTED;
         let mut all = if is_few { self.few_members(head)? } else { self.members(head)? };
-        if most == head.count {
+        if most == shown {
             return Ok(all);
         }
         let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(all.len());

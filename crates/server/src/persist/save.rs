@@ -98,7 +98,7 @@ fn write_value<W: Write>(out: &mut Output<W>, version: Version, keyspace: &Keysp
         Kind::String | Kind::Stream => {}
         Kind::List => keyspace.walk_items(head, (0, head.count), false, &mut |item| steps.step(out.string(item)))?,
         Kind::Set => keyspace.walk_members(head, &mut |member, _| steps.step(out.string(member)))?,
-        Kind::Hash if head.has_field_deadlines() => keyspace
+        Kind::Hash if kind != kind::HASH => keyspace
             .walk_fields(head, &mut |field, value, deadline| steps.step(out.field(kind, (field, value), deadline, head.fields.first)))?,
         Kind::Hash => keyspace.walk_members(head, &mut |field, value| {
             let written = out.string(field).and_then(|()| out.string(value));

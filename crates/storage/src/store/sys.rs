@@ -171,7 +171,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Two files written within one tick of the kernel's clock have equal times, unless someone asked for the time of one in between.
+    /// Two files written within one tick of the kernel's clock have equal times, unless someone asked for the time of one in between. File
+    /// systems with finer times prove nothing.
     #[test]
     fn the_length_of_a_file_is_told_without_asking_for_its_times() {
         let share_a_time = |ask: fn(&File)| {
@@ -184,7 +185,7 @@ mod tests {
             };
             (0..1000).any(|_| changed() == changed())
         };
-        assert!(share_a_time(|_| ()), "the clock ticks a thousand times slower than two files are written");
-        assert!(share_a_time(|file| assert_eq!(names_and_length(file).unwrap(), (0, 6))));
+        let asked = share_a_time(|file| assert_eq!(names_and_length(file).unwrap(), (0, 6)));
+        assert!(asked || !share_a_time(|_| ()));
     }
 }

@@ -1,9 +1,9 @@
 //! The range tombstones of a memtable, cut into fragments when a reader needs them.
 //!
 //! Writes append to a list. Readers use *parts* of the list, each cut into fragments once. When a reader finds tombstones that no part has,
-//! it makes a part of them, together with those parts at the end of the list that are no longer than the new one. So the lengths of parts
-//! fall by half or more from one to the next, a reader looks at few of them, and a tombstone is cut again once each time its part doubles,
-//! however often writes and reads take turns.
+//! it makes a part of them, together with those parts at the end of the list that are less than twice as long. So each part is at least
+//! twice as long as the next, a reader looks at few of them, and a tombstone is cut again only when its part grows by half or more, however
+//! often writes and reads take turns.
 
 use crate::key::{MAX_SEQ, Seq};
 use crate::range_del::RangeTombstones;
@@ -144,7 +144,7 @@ impl MemTombstones {
         if !raw.is_empty() && !is_enough(&parts, raw.len()) {
             let changed = Arc::make_mut(&mut parts);
             let mut from = changed.last().map_or(0, |last| last.to);
-            while let Some(last) = changed.pop_if(|last| last.to - last.from <= raw.len() - from) {
+            while let Some(last) = changed.pop_if(|last| last.to - last.from < 2 * (raw.len() - from)) {
                 from = last.from;
             }
             changed.push(Arc::new(Part::new(&raw, from)));

@@ -21,7 +21,7 @@ impl Connection {
     pub fn read(&mut self, buffer: &mut [u8], server: &mut Server, now: u64) -> bool {
         match self.stream.read(buffer, &mut self.input) {
             // Requests that have come whole run, though their client waits for no more than the replies, or not even for these.
-            Ok(Came::End) if self.has_waiting && !self.session.is_waiting() && !self.session.is_in_steps() => {
+            Ok(Came::End) if self.has_waiting && !self.is_waiting() => {
                 (self.is_at_end, self.is_readable) = (true, false);
             }
             // A client that has sent all its requests may still read.
@@ -77,11 +77,8 @@ impl Connection {
     /// may have.
     pub(super) fn check_limits(&mut self, keyspace: &Keyspace, server: &mut Server) {
         self.drop_handled();
-        if self.is_at_end && !self.has_waiting {
-            // A `BLPOP` of a client that is gone must not remove an item.
-            self.is_dead |= self.session.is_waiting();
-            self.is_ending = true;
-        }
+        // As in Redis, a pause ends a client that has sent its last.
+        self.is_ending |= self.is_at_end && (!self.has_waiting || self.is_postponed);
         self.check_output(server, keyspace.now());
         let bytes = self.unhandled().len();
         if !self.session.is_authenticated {

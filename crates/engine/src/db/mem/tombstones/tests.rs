@@ -43,9 +43,28 @@ fn tombstones_beside_each_other_are_shared_by_all_readers() {
     assert_eq!(numbers(&late), 10_000);
 }
 
-/// However often deletions and reads take turns, a tombstone is cut again only when its part doubles.
+/// However many range deletes come between two reads.
 #[test]
-fn parts_are_few_and_grow_by_doubling() {
+fn parts_are_few() {
+    for falls in [true, false] {
+        let tombstones = MemTombstones::default();
+        let mut number = 0;
+        for round in 1..=200 {
+            for _ in 0..if falls { 201 - round } else { round } {
+                number += 1;
+                tombstones.add(&key(2 * number), &key(2 * number + 1), number);
+            }
+            assert_eq!((tombstones.covering(&key(2), MAX_SEQ), tombstones.covering(&key(2 * number), MAX_SEQ)), (Some(1), Some(number)));
+            let lengths: Vec<usize> = tombstones.parts.load().iter().map(|part| part.to - part.from).collect();
+            assert!(lengths.is_sorted_by(|longer, next| *longer >= 2 * next), "{lengths:?}");
+            assert_eq!(lengths.iter().sum::<usize>() as u64, number);
+        }
+    }
+}
+
+/// However often deletions and reads take turns, a tombstone is cut again only when its part has grown.
+#[test]
+fn a_tombstone_is_cut_few_times() {
     let tombstones = MemTombstones::default();
     let mut cut = 0;
     let mut known: Vec<(usize, usize)> = Vec::new();
