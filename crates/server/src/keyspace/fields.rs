@@ -6,9 +6,9 @@
 //!
 //! No reader sees a field whose deadline has passed: a command that finds the hash first removes such fields. So reads of fields, walks,
 //! sizes and positions need not check deadlines, except where nobody removes anything, on replicas and while writes are paused
-//! ([`Passed::Hidden`]): there, readers pass over such fields. [`Keyspace::remove_expired`] removes due fields of hashes that no command finds; the hash
-//! stands among the deadlines of keys with its earliest deadline, so no search is needed. A hash of which all fields are due is removed as
-//! a whole, whatever its size. Walks over all keys show a hash until its due fields are removed.
+//! ([`Passed::Hidden`]): there, readers pass over such fields. [`Keyspace::remove_expired`] removes due fields of hashes that no command
+//! finds; the hash stands among the deadlines of keys with its earliest deadline, so no search is needed. A hash of which all fields are
+//! due is removed as a whole, whatever its size. Walks over all keys show a hash until its due fields are removed.
 
 use super::changes::Change;
 use super::collection::{Collection, Edit};
