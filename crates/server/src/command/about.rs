@@ -141,8 +141,8 @@ fn specify(reply: &mut Writer, spec: &KeySpec) {
     }
 }
 
-/// Writes the pair of a map that describes arguments.
-fn take(reply: &mut Writer, arguments: &[Argument]) {
+/// Writes the key `arguments` of a map, and its value.
+fn describe_arguments(reply: &mut Writer, arguments: &[Argument]) {
     reply.bulk(b"arguments");
     reply.array(arguments.len());
     for argument in arguments {
@@ -159,7 +159,7 @@ fn take(reply: &mut Writer, arguments: &[Argument]) {
             simples(reply, flags.into_iter());
         }
         if argument.kind.has_parts() {
-            take(reply, &argument.parts);
+            describe_arguments(reply, &argument.parts);
         }
     }
 }
@@ -192,7 +192,7 @@ fn document(units: &Units, reply: &mut Writer, unit: &Unit) {
         reply.bulk(value.as_bytes());
     }
     if !arguments.is_empty() {
-        take(reply, arguments);
+        describe_arguments(reply, arguments);
     }
     if !unit.subcommands.is_empty() {
         reply.bulk(b"subcommands");
